@@ -22,6 +22,8 @@ from xnmt_bench.corpora.subwords import (
 )
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import SETTINGS
+from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
 from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.nmt.scoring import log_probability
@@ -310,6 +312,15 @@ def test_a_saved_system_knows_its_markers(marked):
                            "nmt.coreference.resolver=gold", f"store={marked.config.store}",
                            "device=cpu", "nmt.beam=1", "trainer.progress_bar=false"))  # fmt: skip
     assert opened.outputs().texts == marked.outputs().texts
+    # Rows of an opened system say whose markers it reads; its weights and its name do not.
+    default = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
+                            f"store={marked.config.store}", "device=cpu"))  # fmt: skip
+    [by_gold, by_default, trained_here] = (
+        next(Quality().measure(job)).identify() for job in (opened, default, marked)
+    )
+    assert by_gold.columns == by_default.columns
+    assert by_gold.facts[SETTINGS]["markers of"].startswith("gold (")
+    assert SETTINGS not in by_default.facts and SETTINGS not in trained_here.facts
 
 
 def test_explaining_a_sentence_marks_it(marked):

@@ -21,6 +21,7 @@ from xnmt_bench.measuring.measurement import (
     LEFT_OUT,
     LINEAGE,
     PIVOT,
+    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
@@ -279,6 +280,8 @@ class Metric(ABC):
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage
+            if of_system and (reading := job.reading):
+                row_facts[SETTINGS] = reading
             open_doors = self.open_doors(job) if of_system else {}
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.

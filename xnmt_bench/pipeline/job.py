@@ -353,6 +353,11 @@ class Job:
         return "" if self.from_files else self.system.fingerprint
 
     @property
+    def reading(self) -> dict[str, str]:
+        """Further settings of the measured system; see `System.reading`. Empty for files."""
+        return {} if self.from_files else self.system.reading
+
+    @property
     def lineage(self) -> dict[str, Any]:
         """How the measured system was trained; see `read_lineage`. Empty for files."""
         return {} if self.from_files else self.system.lineage

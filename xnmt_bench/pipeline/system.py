@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.contrastive import as_read, find_sets
-from xnmt_bench.corpora.passage import Context, Passage
+from xnmt_bench.corpora.passage import ALONE, Context, Passage
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, draw_sample, train_subwords
 from xnmt_bench.device import move
@@ -38,8 +38,8 @@ from xnmt_bench.registry import create, instantiate, load
 from xnmt_bench.resolvers.base import Resolver
 from xnmt_bench.resolvers.examples import ExamplesCorpus
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS, MarkedCorpus, mark
-from xnmt_bench.resolvers.options import PREDICTED, CoreferenceOptions
-from xnmt_bench.store import Artefact, Store, Work
+from xnmt_bench.resolvers.options import LEARNT, PREDICTED, CoreferenceOptions
+from xnmt_bench.store import Artefact, Store, Work, fingerprint
 from xnmt_bench.trainer import TrainerOptions, clean
 
 if TYPE_CHECKING:
@@ -165,6 +165,27 @@ class System:
         """The resolver whose markers it reads in bare texts; empty for no markers."""
         reads = self.has_markers and self._coreference.read != "none"
         return self._bare_resolver.fingerprint if reads else ""
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """What decides its numbers, where neither its name nor its fingerprint tells it.
+
+        Of a system that was trained elsewhere: whose markers it reads, and how many sentences of
+        context, if its files do not say how many it was trained with.
+        """
+        nmt, reading = self._config.nmt, dict[str, str]()
+        if not nmt.path:  # its configuration is its recipe
+            return reading
+        options = self._coreference
+        if options.read == PREDICTED and options.resolver != LEARNT and self.read_resolver:
+            digest = fingerprint({"resolver": self.read_resolver})
+            reading["markers of"] = f"{options.resolver} ({digest[:6]})"
+        if self.model.trained_context is None and self.context != ALONE:
+            before, after = self.context.sentences, self.context.following
+            sides = "both sides" if self.context.target else "the source"
+            behind = f", {after} behind" if after else ""
+            reading["context"] = f"{before} before on {sides}{behind}"
+        return reading
 
     @cached_property
     def _bare_resolver(self) -> Resolver:
@@ -528,7 +549,8 @@ class System:
                 translated, others = (" to ".join(pair) for pair in pairs if pair)
                 there = f"translates {translated}, and the corpus {corpus.name} is {others}"
                 raise XnmtError(f"{self.name} {there}")
-        if problem := model.refuses(self.context) or unlike(self.context, model.trained_context):
+        problem = unlike(self.trained_context, model.trained_context)
+        if problem := problem or model.refuses(self.context):
             raise XnmtError(f"{self.name} {problem}")
         if model.languages:
             log.info("%s reads %s and writes %s: %s", self.name, *model.languages, path)
@@ -572,16 +594,28 @@ def _name_extra(error: XnmtError) -> XnmtError:
     return error
 
 
-def unlike(context: Context, trained: Context | None) -> str | None:
-    """Return why a system that was trained with one context cannot read another; None if it can."""
-    if trained is None:  # unknown
+def unlike(configured: Context, trained: Context | None) -> str | None:
+    """Return why a system is not the configured one, by the context that it was trained with.
+
+    With another context its rows would be taken for those of the system as it was trained, whose
+    name, weights and test set they share.
+
+    Args:
+        configured: the context that it was trained with, as the configuration says.
+        trained: the same, as the system says; None if it does not.
+    """
+    if trained is None:
         return None
     for name in ("sentences", "following"):
-        configured, trained_value = getattr(context, name), getattr(trained, name)
-        if configured > trained_value:
-            return (
-                f"was trained with nmt.context.{name}={trained_value}, and cannot read {configured}"
-            )
-    if context.sentences and context.target and not trained.target:
+        configured_value, trained_value = getattr(configured, name), getattr(trained, name)
+        was = f"was trained with nmt.context.{name}={trained_value}"
+        if configured_value > trained_value:
+            return f"{was}, and cannot read {configured_value}"
+        if configured_value < trained_value:
+            fewer = f", and nmt.context.read={configured_value} to read fewer"
+            return f"{was}: give that{fewer if name == 'sentences' else ''}"
+    if configured.sentences and configured.target and not trained.target:
         return "was trained without a context on the target side (nmt.context.target=false)"
+    if configured.sentences and trained.target and not configured.target:
+        return "was trained with a context on the target side (nmt.context.target=true)"
     return None

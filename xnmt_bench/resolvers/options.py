@@ -10,6 +10,7 @@ from xnmt_bench.registry import create
 from xnmt_bench.resolvers.base import Resolver
 
 PREDICTED: Literal["predicted"] = "predicted"
+LEARNT = "learnt"
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class CoreferenceOptions:
             the corpus's own (`gold`), or none (Yehudai et al. 2023, section 4).
     """
 
-    resolver: Text = "learnt"
+    resolver: Text = LEARNT
     path: Text | None = None
     read: Literal["predicted", "gold", "none"] = PREDICTED
 

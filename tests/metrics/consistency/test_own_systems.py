@@ -1,8 +1,10 @@
 """Consistency of a system of ours: on its corpus's own chains, on a suite, by relevance's links."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import DATA, command, configure, overrides
 from debug_page import unpacked
@@ -10,6 +12,8 @@ from debug_page import unpacked
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Suite, SuiteCorpus, chains, read_suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import SENTENCES, Evidence, write
+from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
 from xnmt_bench.metrics.consistency.links import carried, read_links
@@ -152,6 +156,24 @@ def test_links_by_relevance_are_the_best_source_words(forced, transformer, tmp_p
     assert links_of == expected
     assert read_links(artefact.path / "links.parquet") == expected
     assert len(links_of) == len(suite.sentences)
+
+
+def test_a_system_from_elsewhere_has_a_row_for_each_way_its_sentences_are_chosen(
+    transformer, tmp_path
+):
+    """Its weights do not hold how a suite is cut into words, and what is too long."""
+    metric, path = chained("gold"), {"nmt": {"path": str(transformer.system.path)}}
+    units = Units("a suite", np.arange(2), {"items": np.ones(2)})
+    rows = []
+    for length in (40, 40, 50):
+        job = transformer.changed(path | {"corpus": {"max_length": length}})
+        row = next(metric.measure(job)).identify()
+        if not rows:  # as an earlier version wrote it, which gives way
+            content = {name: value for name, value in row.content.items() if name != SENTENCES}
+            write(metric.name, replace(row, content=content), Evidence(units), tmp_path)
+        rows.append(write(metric.name, row, Evidence(units), tmp_path))
+    assert rows[0].path == rows[1].path != rows[2].path
+    assert len([*(tmp_path / "measurements").rglob("*.json")]) == 2
 
 
 def test_a_suite_is_translated_by_the_system(transformer, tmp_path):

@@ -265,9 +265,24 @@ def test_more_context_than_was_trained(workplace):
     config = configure("nmt=concat", *DISCOURSE, path, store(workplace))
     with pytest.raises(XnmtError, match=r"trained with nmt.context.sentences=0, and cannot read 3"):
         _ = Job(config).system.model
-    assert unlike(Context(1), system.system.model.trained_context) is None
-    problem = unlike(Context(1), Context(2, target=False))
-    assert "without a context on the target side" in problem
+    assert unlike(system.system.context, system.system.model.trained_context) is None
+
+
+@pytest.mark.parametrize(
+    ("configured", "trained", "problem"),
+    [
+        (Context(2), Context(2, target=False), "was trained without a context on the target side"),
+        (Context(2, target=False), Context(2), "was trained with a context on the target side"),
+        (Context(1), Context(3), "sentences=3: give that, and nmt.context.read=1 to read fewer"),
+        (Context(1), Context(1, following=1), "was trained with nmt.context.following=1: give"),
+        (Context(0), Context(0, target=False), None),
+        (Context(3), None, None),
+    ],
+)
+def test_another_context_than_in_training_is_refused(configured, trained, problem):
+    """Such a row would have the name, the weights and the test set of the system as trained."""
+    found = unlike(configured, trained)
+    assert found is None if problem is None else problem in found
 
 
 def store(workplace):

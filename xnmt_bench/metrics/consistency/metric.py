@@ -283,6 +283,8 @@ class Consistency(SumMetric):
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
             if self.learn_from == TRAIN:
                 content["learn_from"] = fingerprint(job.corpus.recipe())
+            if translation_set.own:
+                content |= translation_set.content
             # A row of a file or of people depends on the system by its relevance alone.
             late_content = None
             if self._explained and not translation_set.own:
@@ -602,7 +604,8 @@ def _identify(
     if job is None:
         return RowIdentity(columns, "", facts, content)
     model = job.model_id  # this may train the system
-    return RowIdentity(columns, model, facts | {LINEAGE: job.lineage}, content)
+    of_system = {LINEAGE: job.lineage, SETTINGS: job.reading}
+    return RowIdentity(columns, model, facts | of_system, content)
 
 
 def _system_content(job: Job) -> dict[str, str]:

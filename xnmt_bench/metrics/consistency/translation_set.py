@@ -10,6 +10,7 @@ from pathlib import Path
 from xnmt_bench.corpora.consistency import CHAINS, Suite, SuiteCorpus, translations
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.errors import ConfigError, NotApplicable
+from xnmt_bench.measuring.measurement import SENTENCES
 from xnmt_bench.metrics.consistency.links import (
     EFLOMAL,
     EXPLAINER,
@@ -25,7 +26,7 @@ from xnmt_bench.metrics.consistency.links import (
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
 from xnmt_bench.rules.extract import GOLDEN
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Artefact, fingerprint
 
 REFERENCE = "reference"  # people's translations, as the name of a system
 
@@ -63,6 +64,19 @@ class TranslationSet:
         """The suite as the system reads it; None where it is the job's own corpus."""
         # The job's own corpus is encoded already, and its sentences stand in their documents.
         return None if self.kind == CHAINS else SuiteCorpus(self.suite, self.job.corpus)
+
+    @property
+    def content(self) -> dict[str, str]:
+        """What decides the system's own translations beside the suite and the system.
+
+        A system that is trained here is trained on sentences that are written and chosen alike.
+        """
+        config, corpus = self.job.config, self.corpus or self.job.corpus
+        if not config.nmt.path:
+            return {}
+        sources = [sentence.source for sentence in corpus.sentences("test")]
+        given = {"sources": sources, "max_length": config.corpus.max_length}
+        return {SENTENCES: fingerprint(given)}
 
     @cached_property
     def pairs(self) -> Pairs:
