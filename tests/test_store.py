@@ -17,7 +17,16 @@ import pytest
 from xnmt_bench import store as store_module
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.nmt.loading import system_id
-from xnmt_bench.store import META, MODEL_FILES, Artefact, Store, fingerprint, repair, verified
+from xnmt_bench.store import (
+    CHECKPOINTS,
+    META,
+    MODEL_FILES,
+    Artefact,
+    Store,
+    fingerprint,
+    repair,
+    verified,
+)
 
 RECIPE = {"version": 1, "seed": 1, "sizes": {"k": 3}}
 
@@ -300,6 +309,37 @@ def test_work_that_raised_is_resumed(tmp_path):
     assert leftovers == ["first"]
     assert sorted(path.name for path in artefact.path.iterdir()) == ["first", META, "second"]
     assert artefact.facts == {}
+
+
+def test_checkpoints_stay_until_the_artefact_is_whole(tmp_path, monkeypatch):
+    """A run that is killed while its files are hashed has trained for days."""
+    begun = []
+
+    def work(folder):
+        begun.append((folder / CHECKPOINTS / "last.ckpt").exists())
+        (folder / CHECKPOINTS).mkdir(exist_ok=True)
+        (folder / CHECKPOINTS / "last.ckpt").write_text("Adam's state")
+        (folder / "weights").write_text("1")
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_, **__):
+        raise Killed
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(store_module, "file_hash", kill)
+        store.make("nmt", work, version=1)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(store_module.shutil, "rmtree", kill)
+        store.make("nmt", work, version=1)
+    assert begun == [False, True]
+    # It is whole by now, and what is left of its training goes when it is opened.
+    made = store.make("nmt", work, version=1)
+    assert begun == [False, True]
+    assert sorted(path.name for path in made.path.iterdir()) == ["meta.json", "weights"]
+    assert list(json.loads((made.path / "meta.json").read_text())["files"]) == ["weights"]
 
 
 def test_an_unfinished_folder_is_not_opened(tmp_path):

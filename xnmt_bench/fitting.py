@@ -29,7 +29,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from xnmt_bench.engine import leave_to_first_rank, lightning_ranks, rank_and_ranks
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.progress import Stage
-from xnmt_bench.store import is_sealed, replacing, seal, unlink_sealed
+from xnmt_bench.store import CHECKPOINTS, is_sealed, replacing, seal, unlink_sealed
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def fit(
 
     Args:
         build: makes the module with fresh weights.
-        folder: where checkpoints lie while training lasts; `clean` removes them.
+        folder: where checkpoints lie while training lasts, until the store removes them.
         seed: of weights, order and dropout.
         max_epochs: at most this many.
         patience: epochs without a better validation loss, or of the module's own measure,
@@ -175,14 +175,14 @@ def fit(
     module.seed = seed
     kept_by, mode = module.kept_by
     checkpoint = _BestCheckpoint(
-        folder / "checkpoints", filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
+        folder / CHECKPOINTS, filename="best-{epoch}", monitor=kept_by, mode=mode, save_last=True
     )
     # With more patience than there are epochs, no value ends training.
     patience = max_epochs if to_the_end else patience
     stopping = _Converged(module.monitors, patience, kept_by)
     callbacks: list[pl.Callback] = [_Diverging(description), checkpoint, stopping]
     if average:
-        callbacks.append(_LastWeights(folder / "checkpoints" / "last", average))
+        callbacks.append(_LastWeights(folder / CHECKPOINTS / "last", average))
     if options.progress_bar:
         callbacks.append(_Progress(description, max_epochs))
     one_device: dict[str, Any] = {
@@ -211,7 +211,7 @@ def fit(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*|.*nested tensors.*")
-        resumed = leave_to_first_rank(lambda: _resumable(folder / "checkpoints"))
+        resumed = leave_to_first_rank(lambda: _resumable(folder / CHECKPOINTS))
         trainer.fit(module, ckpt_path=resumed, weights_only=True)
         if checkpoint.best_model_score is None:
             problem = "its checkpoints do not say which epoch is the best; remove the folder"
@@ -227,7 +227,8 @@ def fit(
         if kept_by != MONITOR:
             facts["curve"] = stopping.curve
         if average:
-            module.load_state_dict(mean_weights(folder / "checkpoints" / "last"))
+            count = min(average, len(stopping.curve))
+            module.load_state_dict(mean_weights(folder / CHECKPOINTS / "last", count))
             # The mean's own loss, since no epoch has it.
             [of_mean] = trainer.validate(module, verbose=False)
             return module.eval().cpu(), facts | {MONITOR: of_mean[MONITOR]}  # type: ignore[return-value]
@@ -290,13 +291,16 @@ class _LastWeights(pl.Callback):
             unlink_sealed(old)
 
 
-def mean_weights(folder: Path) -> dict[str, Tensor]:
+def mean_weights(folder: Path, count: int) -> dict[str, Tensor]:
     """Return the mean of the weights in a folder, summed in double.
 
     Raises:
-        XnmtError: a file was altered since it was written.
+        XnmtError: a file was altered since it was written, or there are not `count` of them.
     """
     paths = sorted(folder.glob("*.safetensors"))
+    if len(paths) != count:
+        problem = f"there are {len(paths)} weights to average, of {count}"
+        raise XnmtError(f"{folder}: {problem}; remove {folder.parent.parent}")
     if altered := [path for path in paths if not is_sealed(path)]:
         problem = f"not as it was written; remove {folder.parent.parent}"
         raise XnmtError(f"{altered[0]}: {problem}")

@@ -38,6 +38,10 @@ LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recip
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
 MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
+# A folder that is no part of the artefact. Work finds it again, and it is removed when the artefact
+# is whole: a training that is killed behind its last epoch is not begun anew. It holds Adam's
+# state too, and is many times larger than the weights.
+CHECKPOINTS = "checkpoints"
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")  # the name of a finished one
 # Seconds after which another process takes over from a holder that gives no sign of life. All
 # processes need the same number, or filelock refuses. On the holder's own host a dead one is seen
@@ -331,7 +335,8 @@ class Store:
         Args:
             stage: the kind of artefact: `nmt`, `rules`, `proxy`...
             work: fills the folder it is given; what a killed run left there is still in it. It
-                returns facts worth keeping (counts, scores) that did not decide the result.
+                returns facts worth keeping (counts, scores) that did not decide the result. What
+                it leaves in `checkpoints` is removed.
             version: of the code of `work`. Raise it when that code gives another result from the
                 same recipe; artefacts made from this one follow.
             cheap: it takes no model and no training, so that a job that only reads makes it too.
@@ -360,6 +365,8 @@ class Store:
                     raise
                 # Another process took over and finished first: its artefact has the same bytes.
                 shutil.rmtree(path.with_suffix(PARTIAL), ignore_errors=True)
+        if self.may_make:  # a run may have been killed before it had removed them
+            shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
         artefact = Artefact.open(path)
         artefact.check_place()
         for library, number in artefact.versions.items():
@@ -420,7 +427,8 @@ def _make(
         if _is_abandoned(leftover, clock):
             leftover.unlink(missing_ok=True)
     files, unfinished = {}, set(_temporary(partial))
-    for file in sorted(partial.rglob("*")):
+    kept = (p for p in partial.rglob("*") if partial / CHECKPOINTS not in p.parents)
+    for file in sorted(kept):
         if file.is_file() and file.name != META and file not in unfinished:
             file.chmod(MODE)  # safetensors lets the owner alone read a file
             files[file.relative_to(partial).as_posix()] = file_hash(file)
@@ -435,6 +443,7 @@ def _make(
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
     # The rename is atomic: readers see a whole artefact or none.
     partial.rename(path)
+    shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
 
 
 def _temporary(folder: Path) -> list[Path]:

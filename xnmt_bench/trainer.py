@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,9 +30,3 @@ class TrainerOptions:
     validate_every: int | None = None
     progress_bar: bool = True
     logger: Callable[[], Any] | None = field(default=None, compare=False)
-
-
-def clean(folder: Path) -> None:
-    """Remove the checkpoints of a training whose result has been saved."""
-    # They hold Adam's state too, and are many times larger than the result.
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)

@@ -87,9 +87,9 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
     kept = {}
     mean = fitting.mean_weights
 
-    def seen(folder):
+    def seen(folder, count):
         kept.update({path.name: load_file(path) for path in sorted(folder.glob("*.safetensors"))})
-        return mean(folder)
+        return mean(folder, count)
 
     monkeypatch.setattr(fitting, "mean_weights", seen)
     whole = Job(configure(*TINY, *BY_STEPS, f"store={tmp_path}/whole"))
@@ -126,12 +126,14 @@ def test_an_altered_file_of_the_mean_is_named(tmp_path):
     path.parent.mkdir(parents=True)
     save_file({"weight": torch.ones(3)}, path)
     seal(path)
-    assert torch.equal(fitting.mean_weights(path.parent)["weight"], torch.ones(3))
+    assert torch.equal(fitting.mean_weights(path.parent, 1)["weight"], torch.ones(3))
+    with pytest.raises(XnmtError, match="there are 1 weights to average, of 2"):
+        fitting.mean_weights(path.parent, 2)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(XnmtError, match=f"^{path}: not as it was written"):
-        fitting.mean_weights(path.parent)
+        fitting.mean_weights(path.parent, 1)
 
 
 def test_what_is_not_asked_for_is_in_no_recipe(tmp_path):

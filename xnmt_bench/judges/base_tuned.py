@@ -27,7 +27,6 @@ from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import Artefact, Work
-from xnmt_bench.trainer import clean
 
 if TYPE_CHECKING:
     # Lightning takes seconds to import.
@@ -114,7 +113,6 @@ class BaseTuned(Judge):
                 from_start=self.starts_trained,
             )
             save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
-            clean(folder)
             return dict(facts)
 
         return rules.job.store.make(

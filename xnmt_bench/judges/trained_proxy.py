@@ -23,7 +23,6 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries, load
 from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Artefact, Work
-from xnmt_bench.trainer import clean
 
 WEIGHTS = "proxy.safetensors"
 LESSONS = "lessons"
@@ -125,7 +124,6 @@ class TrainedProxy(Judge):
             # Lessons are copies of rules, and by far the largest files here.
             for file in folder.glob(f"{LESSONS}*"):
                 file.unlink()
-            clean(folder)
             return dict(facts)
 
         code = code_of_plug_in(load("proxies", proxy["name"]))

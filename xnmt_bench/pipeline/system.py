@@ -40,7 +40,7 @@ from xnmt_bench.resolvers.examples import ExamplesCorpus
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS, MarkedCorpus, mark
 from xnmt_bench.resolvers.options import LEARNT, PREDICTED, CoreferenceOptions
 from xnmt_bench.store import Artefact, Store, Work, fingerprint
-from xnmt_bench.trainer import TrainerOptions, clean
+from xnmt_bench.trainer import TrainerOptions
 
 if TYPE_CHECKING:
     from xnmt_bench.nmt.huggingface import HuggingFaceModel
@@ -419,7 +419,6 @@ class System:
                 to_the_end=training.max_updates is not None,
             )
             leave_to_first_rank(lambda: self._save(module.model, folder))  # type: ignore[arg-type]
-            leave_to_first_rank(lambda: clean(folder))
             started = self._describe_initial() if nmt["initial"] else {}
             return {**facts, **started, "name": nmt["name"], "train_sentences": len(train)}
 

@@ -33,7 +33,6 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.store import Artefact, Work
-from xnmt_bench.trainer import clean
 
 WEIGHTS, MAPS, TEXTS = "student.safetensors", "maps.f4", "outputs.parquet"
 # Whose maps a student reads: none, the explainer's, or the explainer's of another sentence.
@@ -188,7 +187,6 @@ class Students:
                 f"student, {described}",
             )
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
-            clean(folder)
             return dict(facts)
 
         return job.store.make(
