@@ -77,7 +77,7 @@ def results(site, tmp_path_factory):
                "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
     assert done.returncode == 0, done.stderr
     read = run(site, "evaluate.py", *places, METRICS,
-               "analysis=[significance,best]", "analysis.best.loud=true",
+               "analysis=[significance,best,density]", "analysis.best.loud=true",
                f"hydra.run.dir={folder}/run")  # fmt: skip
     assert read.returncode == 0, read.stderr
     return folder / "results"
@@ -144,6 +144,9 @@ def test_a_judge_is_in_figure_and_page(results):
     found = [r for r in rows(results / "fidelity.csv") if r["instantiation"] == "cooccurrence"]
     assert len(found) == 6
     assert all(r["status"] == "ok" and r["accuracy"] == "" for r in found)
+    # It learns from the rules of training sentences, whose density is counted once.
+    density = rows(results / "fidelity_density.csv")
+    assert len({r["rules_id"] for r in density}) == len(density) == 6
 
 
 def test_its_perplexity_is_that_of_the_counts(results):

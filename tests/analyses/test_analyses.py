@@ -5,6 +5,7 @@ import json
 import math
 import zlib
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from measured import AER, FIDELITY, Tables, decisions, measured
 from omegaconf import OmegaConf
 
 from xnmt_bench.analyses.curves import ByK
+from xnmt_bench.analyses.ranking import Ranking
 from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -154,6 +156,26 @@ def test_an_analysis_is_written_in_every_form(tmp_path):
         for ending in ("csv", "txt", "md", "tex"):
             assert (benchmark.results / f"fidelity_{name}.{ending}").stat().st_size
     assert shown["fidelity_rank_stability figure"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_combined_judges_are_ranked_where_they_are_named(tmp_path):
+    """Nothing is resampled, so a row that was made of others has its place too."""
+    benchmark = made_in(tmp_path)
+    benchmark.write()
+    scored = collect(Fidelity(), benchmark.results, Draws(20, 0))
+    of_sa = [row for row in scored if row.row["instantiation"] == "sa"]
+    combined = [
+        replace(
+            row,
+            measurement=replace(
+                m := row.measurement, identity=m.identity | {"instantiation": "comb"}
+            ),
+            derived=True,
+        )
+        for row in of_sa
+    ]
+    rows = Ranking(["base", "comb"]).analyse(panels(Fidelity(), [*scored, *combined])).rows
+    assert [row["result"] for row in rows].count("comb") == len(of_sa) > 2
 
 
 def test_generated_data_is_called_so(tmp_path):

@@ -226,6 +226,21 @@ def test_fidelity_of_a_file_is_that_of_the_explainer(tmp_path):
         assert row.values["ppl"] == pytest.approx(own.values["ppl"], rel=1e-5)
 
 
+def test_two_files_of_one_name_are_two_rows(tmp_path):
+    """They may explain otherwise; the row of an earlier version, which names no file, gives way."""
+    file, again = FILES / "0.7-input_x_gradient.json.gz", tmp_path / "again.json.gz"
+    again.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()) + b"\n"))
+    given = ["relevance.format=inseq", "relevance.name=theirs", "judge=[base]"]
+    for path in (file, again, file):
+        found = rows(tmp_path, *given, f"relevance.path={path}")
+    names = {name for name, judge in found if judge == "base"}
+    assert len(names) == 1  # in the CSV; tables tell them apart
+    measured = (tmp_path / "results" / "measurements" / "fidelity").glob("*.json")
+    described = [json.loads(path.read_text()) for path in measured]
+    contents = [d["content"]["relevance"] for d in described if d["identity"]["explainer"]]
+    assert len(contents) == len(set(contents)) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -132,6 +132,36 @@ def test_code_of_a_plug_ins_proxy_decides_its_training(transformer, workplace, u
     assert len(fingerprints) == 3
 
 
+@pytest.mark.parametrize(
+    ("judge", "stage"), [(Own, "proxy"), (EvalX, "proxy"), (BaseTuned, "tuned")]
+)
+def test_a_judge_of_a_plug_in_shares_no_training_with_what_it_is_made_from(
+    judge, stage, transformer, workplace, unmade
+):
+    """It may learn from other lessons."""
+    unmade(stage)
+    rules = RuleSet(job_for(workplace, "random"))
+    mine = type("Mine", (judge,), {"__module__": __name__})
+    assert mine(rules).trained.fingerprint != judge(rules).trained.fingerprint
+
+
+def test_a_leak_that_cannot_be_measured_leaves_the_row(transformer, workplace, monkeypatch, caplog):
+    def nothing(*_):
+        raise NotApplicable("no other decision can show the words of any rule")
+
+    monkeypatch.setattr(OnMatchedRules, "lessons", nothing)
+    job = job_for(workplace, "random", *FEW, "proxy.training.max_epochs=1")
+    judge = EvalX(RuleSet(job), leak=True)
+    assert {*judge.columns()} == {"log_own"}
+    assert "log_matched of EVAL-X is not measured: no other decision" in caplog.text
+    sums_R = {name: np.array([-6.0]) for name in ("log_likelihood", "log_own")}
+    sums_R |= {"rows": np.array([3.0]), "log_own": np.array([-3.0])}
+    assert judge.results(sums_R) == {"leak": 1.0, "stripe_1": 3.0, "stripe_10": 12.0}
+    matched_R = {"log_matched": sums_R.pop("log_own")}
+    assert judge.results(sums_R | matched_R) == {"matched": 1.0}
+    assert judge.results(sums_R) == {}
+
+
 def test_a_second_name_for_one_class_is_refused(workplace):
     job = job_for(workplace, "random", "+judge.mine={_target_: xnmt_bench.judges.base.Base}")
     with pytest.raises(XnmtError, match="judge 'mine': its class is called 'base'"):

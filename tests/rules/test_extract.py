@@ -9,8 +9,8 @@ from xnmt_bench.rules.extract import ExtractionOptions, _one_side
 
 IDS = np.array([11, 12, EOS])
 # Step t sees the words before it: of three steps and three words six scores are NaN.
-PREFIX = np.where(np.tri(3, k=-1, dtype=bool), 0.5, np.nan)
-UNSEEN = 6
+UNSEEN = ~np.tri(3, k=-1, dtype=bool)
+PREFIX = np.where(UNSEEN, np.nan, 0.5)
 
 
 def columns(scores_TX, unseen, side="prefix"):
@@ -35,7 +35,15 @@ def test_exactly_the_words_that_a_step_sees_have_numbers(place, score, problem):
         columns(scores, UNSEEN)
 
 
+@pytest.mark.parametrize("turned", [PREFIX[::-1, ::-1], PREFIX.T[::-1], PREFIX[:, ::-1]])
+def test_as_many_numbers_at_other_places_are_refused(turned):
+    """Those of later words, which hold the label, would make rules that nothing can beat."""
+    assert np.isnan(turned).sum() == UNSEEN.sum()
+    with pytest.raises(XnmtError, match="to a prefix word that the step can"):
+        columns(turned, UNSEEN)
+
+
 @pytest.mark.parametrize("score", [np.inf, -np.inf, 1e31])
 def test_scores_that_overflow_are_refused(score):
     with pytest.raises(XnmtError, match=r"gave a source word a score beyond 1e\+30"):
-        columns(np.array([[0.1, score, 0.0]]), 0, "source")
+        columns(np.array([[0.1, score, 0.0]]), np.full((1, 3), False), "source")

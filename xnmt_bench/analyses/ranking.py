@@ -40,7 +40,9 @@ class Ranking(Analysis):
         """Return one line a thing, a value and a place for each column."""
         metric = panels[0].metric
         # Without one of the columns its places would be of other things.
-        usable = [p for p in panels if all(p.measured(pivot) for pivot in self.wanted)]
+        usable = [
+            p for p in panels if all(p.measured(pivot, derived=True) for pivot in self.wanted)
+        ]
         if not usable:
             raise NotApplicable(f"no results have all of {', '.join(self.wanted)}")
         column, by_panel = metric.headline, [self._rows(panel) for panel in usable]
@@ -62,7 +64,7 @@ class Ranking(Analysis):
 
     def _rows(self, panel: Panel) -> list[Row]:
         """Return the best by the last of the columns first."""
-        column, by_pivot = panel.metric.headline, panel.by_pivot()
+        column, by_pivot = panel.metric.headline, panel.by_pivot(derived=True)
         # Names in every column, since places compare only where the same rows compete for them.
         names = sorted(set.intersection(*(set(by_pivot[p]) for p in self.wanted)))
         names = [n for n in names if self.explainers is None or n in self.explainers]

@@ -17,6 +17,7 @@ from safetensors.torch import load_model, save_model
 from proxies.base import LONGEST
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
+from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.judges.judge import Judge, training_facts
 from xnmt_bench.judges.masked import base_log_likelihoods
@@ -115,6 +116,8 @@ class BaseTuned(Judge):
             save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
             return dict(facts)
 
+        code = code_of_plug_in(type(self))
+        of_plug_in: dict[str, Any] = {"judge": code} if code else {}
         return rules.job.store.make(
             "tuned",
             work,
@@ -131,6 +134,7 @@ class BaseTuned(Judge):
             precision=options.precision,
             **self.learner_recipe(),
             **self._place_recipe(),
+            **of_plug_in,
         )
 
     def _place_recipe(self) -> dict[str, Any]:

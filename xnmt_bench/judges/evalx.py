@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from proxies.data import DrawnRules, loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges.from_evalx import FromEvalX
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.rule_set import RuleSet
@@ -20,6 +21,8 @@ from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.measuring.metric import Column, ratio
 from xnmt_bench.options import Count
 from xnmt_bench.rules.table import sentence_starts
+
+log = logging.getLogger(__name__)
 
 ALPHAS = (1, 10)  # of STRIPE-X
 LEAKS = "Leak: what an explainer's own proxy gains by how it chooses"
@@ -159,7 +162,8 @@ class EvalX(TrainedProxy):
         if not (self.leak and self.rules.explained.teachable):
             return {}
         # Their names are those of columns, `log_own` and `log_matched`.
-        return {"own": FromEvalX(self), "matched": OnMatchedRules(self)}
+        proxies = {"own": FromEvalX(self), "matched": OnMatchedRules(self)}
+        return {name: proxy for name, proxy in proxies.items() if _learns(proxy, name)}
 
     def columns(self) -> dict[str, np.ndarray]:
         """Return `log_own` and `log_matched`, (N,), where the leak is measured."""
@@ -171,15 +175,19 @@ class EvalX(TrainedProxy):
     @classmethod
     def results(cls, sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return leak, matched, choice and STRIPE-X in nats, where the leak was measured."""
-        if "log_own" not in sums_R:
-            return {}
-        shared_R, own_R, matched_R = (
-            ratio(sums_R[name], sums_R["rows"])
-            for name in ("log_likelihood", "log_own", "log_matched")
-        )
+        shared_R = ratio(sums_R["log_likelihood"], sums_R["rows"])
         # Differences of means over the same decisions.
-        leak_R, matched_R = own_R - shared_R, matched_R - shared_R
-        results = {"leak": leak_R, "matched": matched_R, "choice": leak_R - matched_R}
+        gain_of = {
+            name: ratio(sums_R[f"log_{name}"], sums_R["rows"]) - shared_R
+            for name in ("own", "matched")
+            if f"log_{name}" in sums_R
+        }
+        results = {"matched": gain_of["matched"]} if "matched" in gain_of else {}
+        if "own" not in gain_of:
+            return results
+        leak_R = results["leak"] = gain_of["own"]
+        if "matched" in gain_of:
+            results["choice"] = leak_R - gain_of["matched"]
         for alpha in ALPHAS:
             # The leak is a penalty on EVAL-X's loss; a negative leak is noise and no bonus.
             results[f"stripe_{alpha}"] = -shared_R + alpha * np.maximum(0, leak_R)
@@ -197,3 +205,13 @@ class EvalX(TrainedProxy):
             # The leak depends on all three trainings.
             facts[CAPPED] |= proxy.trained.facts[CAPPED]
         return facts
+
+
+def _learns(proxy: FromEvalX, name: str) -> bool:
+    """Return whether a proxy has something to learn from; the row stands without it if not."""
+    try:
+        _ = proxy.trained
+    except NotApplicable as problem:
+        log.warning("log_%s of EVAL-X is not measured: %s", name, problem)
+        return False
+    return True

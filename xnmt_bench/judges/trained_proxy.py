@@ -126,8 +126,9 @@ class TrainedProxy(Judge):
                 file.unlink()
             return dict(facts)
 
-        code = code_of_plug_in(load("proxies", proxy["name"]))
-        of_plug_in: dict[str, Any] = {"code": code} if code else {}
+        classes = {"code": load("proxies", proxy["name"]), "judge": type(self)}
+        codes = {name: code_of_plug_in(cls) for name, cls in classes.items()}
+        of_plug_in: dict[str, Any] = {name: code for name, code in codes.items() if code}
         return self.rules.job.store.make(
             "proxy",
             work,

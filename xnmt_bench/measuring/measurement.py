@@ -54,7 +54,9 @@ SETTINGS = "settings"
 # Names of settings that rows of earlier versions lack.
 REVERSE, EXPLAINED = "reverse system", "explained"
 ADDED = ("beam", REVERSE, EXPLAINED)
-SENTENCES = "sentences"  # the same of a content: how a suite's sentences were written, and which
+# The same of a content: how a suite's sentences were written, and which; and another tool's file.
+SENTENCES, RELEVANCE = "sentences", "relevance"
+ADDED_CONTENT = (SENTENCES, RELEVANCE)
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 
@@ -257,7 +259,9 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     _write_description(path.with_suffix(".json"), measurement)
     _remove_superseded(unmeasured, settings)
     earlier = {name: value for name, value in settings.items() if name not in ADDED}
-    earlier_identity = {name: value for name, value in identity.items() if name != SENTENCES}
+    earlier_identity = {
+        name: value for name, value in identity.items() if name not in ADDED_CONTENT
+    }
     if (earlier_identity, earlier) != (identity, settings):
         named = folder / f"{fingerprint(earlier_identity | {SETTINGS: earlier})}.json"
         _remove_superseded(named, earlier)

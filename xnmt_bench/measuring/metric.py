@@ -271,8 +271,9 @@ class Metric(ABC):
             row_facts = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
             if left_out := list(job.config.left_out):
                 row_facts[LEFT_OUT] = left_out
-            if explained and job.door("relevance") is None:
-                # Of a file's relevance it is unknown whether a model was asked.
+            # Of a file's relevance it is unknown whether a model was asked, and a reference of all
+            # explainers is of none.
+            if explained and configured["explainer"] and job.door("relevance") is None:
                 explainer = job.explained.explainer
                 row_facts[BLIND] = explainer.blind
                 if explainer.alters:
@@ -286,7 +287,8 @@ class Metric(ABC):
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
-            all_content = doors | dict(content or {}) | dict(late_content())
+            relevance = job.file_relevance if explained else {}
+            all_content = doors | relevance | dict(content or {}) | dict(late_content())
             return RowIdentity(columns, model, row_facts, all_content)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.

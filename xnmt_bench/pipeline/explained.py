@@ -86,7 +86,11 @@ class Explained:
         unnamed = ["seed", *self.explainer.sizes, *self.explainer.unnamed, *but]
         defaults = options(type(self.explainer), but=unnamed)
         phi = plain(self._config.explainer.phi)
-        return [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
+        changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
+        # The column holds the job's seed, which it is unless another one is given.
+        if self.seeded and phi["seed"] != self._config.seed:
+            changed.append(f"seed={phi['seed']}")
+        return changed
 
     def _name_with(self, name: str, changed: Sequence[str]) -> str:
         """Return a name with changed options, the precision of all relevance among them."""

@@ -98,6 +98,12 @@ class Job:
         return changed
 
     @property
+    def file_relevance(self) -> dict[str, str]:
+        """The fingerprint of the file whose relevance is the explainer's; empty for others."""
+        phi = self.config.explainer.phi
+        return {"relevance": phi.content} if phi.get("_target_") == FROM_FILE else {}
+
+    @property
     def from_files(self) -> bool:
         """Whether something comes in by a door, so that it can be measured without training."""
         return any(map(self.door, READERS))

@@ -363,7 +363,7 @@ def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[Scored
     if metric.compared == "nmt":
         return system_name(m.identity["nmt"], family(m), scored)
     name, relevance = m.identity[metric.compared], m.content.get("relevance")
-    if m.identity["nmt"] or not relevance:
+    if not relevance:
         return str(name)
     # Files of one name are two explanations where their bytes differ.
     same_name = (s.measurement for s in scored if s.row[metric.compared] == name)
@@ -464,7 +464,7 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
         for library, numbers in m.facts.get(VERSIONS, {}).items():
             versions.setdefault(library, set()).add(" and ".join(numbers))
         left_out |= dict.fromkeys(m.facts.get(LEFT_OUT, []))
-        if m.facts.get(ALTERS):
+        if m.facts.get(ALTERS) and m.identity["explainer"]:
             altered.add(m.identity["explainer"])
         if m.facts.get("generated"):
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")

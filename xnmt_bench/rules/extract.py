@@ -294,17 +294,18 @@ def _explain(
         lengths = ((ids != PAD).sum(1).tolist() for ids in (source_BS, target_BT))
         for b, (s, t) in enumerate(zip(*lengths, strict=True)):
             now = slice(current_start(target_BT[b, :t]), t)  # a context's decisions are its own
-            steps = t - now.start
-            # The last step sees all words before it, each step before it one less.
-            unseen = steps * t if silent else steps * (steps + 1) // 2
+            steps = np.arange(now.start, t)
+            # A step sees the words before it, and of the source all.
+            unseen_TT = np.full((len(steps), t), True) if silent else steps[:, None] <= np.arange(t)
+            unseen_TS = np.full((len(steps), s), False)
             yield {
-                "step": np.arange(now.start, t, dtype=np.int32),
+                "step": steps.astype(np.int32),
                 "label": labels_BT[b, now].astype(np.int32),
                 "probability": probability_BT[b, now],
                 "gold": target_BT[b, now].astype(np.int32),
                 **({} if error_BT is None else {ERROR: error_BT[b, now].astype(np.float32)}),
-                **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], 0, options),
-                **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen, options),
+                **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], unseen_TS, options),
+                **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen_TT, options),
             }
 
     return columns
@@ -318,13 +319,18 @@ def on_host(x: Tensor) -> np.ndarray:
 
 
 def _one_side(
-    side: str, scores_TX: np.ndarray, ids_X: np.ndarray, unseen: int, options: ExtractionOptions
+    side: str,
+    scores_TX: np.ndarray,
+    ids_X: np.ndarray,
+    unseen_TX: np.ndarray,
+    options: ExtractionOptions,
 ) -> Columns:
-    """Return the columns of one side; `unseen` scores are NaN, since steps see part of a prefix."""
-    missing = np.isnan(scores_TX).sum() - unseen
-    if missing > 0:
+    """Return the columns of one side; scores are NaN where a step does not see the word."""
+    missing_TX = np.isnan(scores_TX)
+    if (missing_TX & ~unseen_TX).any():
         raise XnmtError(f"the explainer gave no number to a {side} word that the step can see")
-    if missing < 0:
+    # Later target words would give the label away.
+    if (unseen_TX & ~missing_TX).any():
         raise XnmtError(f"the explainer gave a number to a {side} word that the step cannot see")
     # Greater ones would be refused when the rules are read.
     if (np.abs(scores_TX) > GREATEST).any():

@@ -24,6 +24,7 @@ from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import decisions_of
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.measurement import ALTERS, BLIND
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
@@ -275,6 +276,25 @@ def test_a_row_of_all_sentences_says_how_many_they_are(workplace, monkeypatch):
         for columns in [row.identify().columns]
     }
     assert (sizes["fn"], sizes["base"]) == (3000, "")
+
+
+@pytest.mark.parametrize("explainer", ["random", "exchanged"])
+def test_a_reference_has_nothing_of_the_explainer_beside_it(explainer, transformer, workplace):
+    """All explainers of a sweep write the same row, whichever comes last."""
+    of = ["explainer.phi.of=attention"] if explainer == "exchanged" else []
+    job = job_for(workplace, "transformer", explainer, *of)
+    *_, nmt, unigram = Fidelity().measure(job)
+    for reference in (nmt, unigram):
+        assert reference.keys["explainer"] == ""
+        assert not {BLIND, ALTERS} & reference.identify().facts.keys()
+
+
+def test_a_seed_of_an_explainer_that_is_not_the_jobs_is_in_its_name(workplace):
+    names = [
+        job_for(workplace, "transformer", "random", *more).explained.name
+        for more in ([], ["seed=3"], ["explainer.phi.seed=3"])
+    ]
+    assert names == ["random", "random", "random[seed=3]"]
 
 
 def test_training_is_seeded(transformer, tmp_path):

@@ -143,6 +143,23 @@ def test_a_response_in_spans_compares_judges(tmp_path):
     assert row["response"] == pytest.approx(1.0)
 
 
+def test_what_gains_nothing_by_the_right_words_has_no_response_in_spans(tmp_path):
+    """A negative span would turn the sign of its response around."""
+    write_twins(tmp_path, 1.0, -1.0)
+    for twin in ("cue", "link"):
+        write_row(tmp_path, twin, "random", 0.0, right=(3.0, 3.0))
+    assert np.isnan(of_all(tried(tmp_path))["base"]["response_in_spans"])
+
+
+def test_a_margin_is_drawn_as_it_is_measured(tmp_path):
+    """Of each pair, before the mean over pairs: two pairs of 0.1 each have no margin of 1."""
+    for seed, (in_l, in_c) in enumerate([(2.0, -0.1), (0.1, -2.0)]):
+        write_twins(tmp_path, in_l, in_c, nmt_seed=seed)
+    row = of_all(tried(tmp_path))["base"]
+    assert row["margin"] == pytest.approx(0.1)
+    assert row["margin_drawn_low"] <= 0.1 + 1e-9 and row["margin_drawn_high"] < 0.2
+
+
 def test_systems_of_other_options_are_not_mixed(tmp_path):
     write_twins(tmp_path, 1.0, -1.0)
     write_row(tmp_path, "cue", "names_link", 5.0, nmt_seed=1, family="wider")

@@ -45,7 +45,7 @@ class RuleDensity(Analysis):
         for panel in panels:
             for name, m in panel.measurements():
                 # Only judges that learn from rules had the training rules extracted.
-                if "density" in m.facts:
+                if "density" in m.facts and "rules" in m.made_by:
                     by_rules = by_explainer.setdefault((*_system(panel.condition), name), {})
                     # Judges of one explainer share its rules, which count once.
                     by_rules.setdefault(m.made_by["rules"], (m, panel))

@@ -43,13 +43,15 @@ def evidence_of(
         # Not the mean, which one badly explained decision would decide.
         quantiles = {"median": float(np.median(errors_N)), "greatest": float(errors_N.max())}
         facts[ERROR] = {"what": decisions.rules.explained.explainer.error, **quantiles}
+    made_by = evidence.made_by | judge.made_by()
     # Only such a judge has the rules of the training sentences extracted.
     if judge.learns_from == "rules":
         # Counts and no rules, so that results stay small and complete.
         facts["density"] = vars(decisions.density)
+        made_by |= {"rules": decisions.rules.training_artefact.fingerprint}
     return replace(
         evidence,
-        made_by=evidence.made_by | judge.made_by(),
+        made_by=made_by,
         facts=evidence.facts | facts,
         files=evidence.files | decisions.browsed(browsed),
     )

@@ -34,29 +34,22 @@ PAIRS = (
 )
 
 
-def over_pairs(drawn_RP2: np.ndarray, draws: Draws) -> np.ndarray:
-    """Return the mean over pairs, (R, 2), of pairs drawn with replacement.
-
-    Args:
-        drawn_RP2: both advantages of each pair, of sentences drawn alike for all pairs.
-        draws: their seed; pairs have a stream of their own.
-    """
-    samples, pairs, _ = drawn_RP2.shape
-    drawn_RP = np.concatenate([*weights(pairs, samples, draws.seed, stream=1)])
-    return np.asarray(np.einsum("rp,rpt->rt", drawn_RP, drawn_RP2) / pairs)
-
-
-def describe(seeds: Sequence[int], mean_P2: np.ndarray, drawn_R2: np.ndarray) -> Row:
+def describe(seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, draws: Draws) -> Row:
     """Return the columns of a row: A, s, b and the margin, each with its intervals.
 
     Args:
         seeds: of the pairs.
         mean_P2: A of each pair.
-        drawn_R2: the mean A of each draw (`over_pairs`).
+        drawn_RP2: A of each pair, of sentences drawn alike for all pairs.
+        draws: their seed; pairs are drawn too, and have a stream of their own.
     """
     row: Row = {"pairs": len(seeds)}
+    samples, pairs, _ = drawn_RP2.shape
+    drawn_RP = np.concatenate(weights(pairs, samples, draws.seed, stream=1))
     for name, of_twins in FUNCTIONS.items():
-        drawn, values_P = interval(of_twins(drawn_R2)), of_twins(mean_P2)
+        values_P = of_twins(mean_P2)
+        # Of each pair before the mean over pairs, as the value is: a margin is not linear.
+        drawn = interval((drawn_RP * of_twins(drawn_RP2)).sum(axis=1) / pairs)
         value, *ends = t_interval(values_P) if len(seeds) > 1 else (values_P[0], *drawn)
         row |= {name: float(value), f"{name}_low": ends[0], f"{name}_high": ends[1]}
         row |= {f"{name}_drawn_low": drawn[0], f"{name}_drawn_high": drawn[1]}

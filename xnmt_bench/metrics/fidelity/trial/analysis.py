@@ -20,7 +20,7 @@ from xnmt_bench.analyses.analysis import FURTHER, Analysis, Result, varying_word
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, over_pairs, pair_notes
+from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
 from xnmt_bench.metrics.fidelity.trial.cases import Case, tried_cases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
 from xnmt_bench.metrics.fidelity.trial.numbers import numbers_on_trial
@@ -126,13 +126,14 @@ class Trial(Analysis):
                 continue
             advantage_P2U = log_q_P2EU[:, :, 0] - log_q_P2EU[:, :, 1]
             mean_P2 = advantage_P2U.sum(axis=2) / count_U.sum()
-            drawn_R2 = self._resample(advantage_P2U, count_U)
+            drawn_RP2 = self._resample(advantage_P2U, count_U)
             # The link in L, the cue in C.
             right_P2U = np.stack([log_q_P2EU[:, 0, 0], log_q_P2EU[:, 1, 1]], axis=1)
             span_response = np.nan
             if case.has_random:
                 span_P2 = (right_P2U - log_q_P2EU[:, :, 2]).sum(axis=2) / count_U.sum()
-                in_spans_P2 = mean_P2 / span_P2
+                # No share of what a judge does not gain by the right words.
+                in_spans_P2 = mean_P2 / np.where(span_P2 > 0, span_P2, np.nan)
                 span_response = (in_spans_P2[:, 0] - in_spans_P2[:, 1]).mean() / 2
             yield {
                 **case.condition,
@@ -145,17 +146,17 @@ class Trial(Analysis):
                 "response_in_spans": float(span_response),
                 "judge_name": case.judge_name,
                 **costs_of(case),
-                **describe(case.seeds, mean_P2, drawn_R2),
+                **describe(case.seeds, mean_P2, drawn_RP2, self._draws),
             }
 
     def _resample(self, advantage_P2U: np.ndarray, count_U: np.ndarray) -> np.ndarray:
-        """Return both means, (R, 2), of draws of pairs, and of sentences alike for all pairs."""
+        """Return both means of each pair, (R, P, 2), of sentences drawn alike for all pairs."""
         blocks = weights(len(count_U), self._draws.samples, self._draws.seed)
         means_RP2 = [
             np.einsum("ru,ptu->rpt", block_RU, advantage_P2U) / (block_RU @ count_U)[:, None, None]
             for block_RU in blocks
         ]
-        return over_pairs(np.concatenate(means_RP2), self._draws)
+        return np.concatenate(means_RP2)
 
 
 def _cells(row: Row, words: Sequence[str], spans: bool) -> list[Cell]:

@@ -17,7 +17,7 @@ from xnmt_bench.analyses.analysis import Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.metric import Column, Metric, Row
-from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, over_pairs, pair_notes
+from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
 from xnmt_bench.metrics.fidelity.trial.cases import EXPLANATIONS, TWINS, Case, tried_cases
 from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell, Line, Summary
@@ -133,8 +133,7 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
         link_cue_2R = (np.log(values) if column.log else values).reshape(2, 2, -1)
         by_pair.append(sign * (link_cue_2R[:, 0] - link_cue_2R[:, 1]))
     advantage_RP2 = np.stack(by_pair).transpose(2, 0, 1)
-    drawn_R2 = over_pairs(advantage_RP2[1:], draws)
-    return describe(case.seeds, advantage_RP2[0], drawn_R2)
+    return describe(case.seeds, advantage_RP2[0], advantage_RP2[1:], draws)
 
 
 def _cells(row: Row, column: Column) -> list[Cell]:
