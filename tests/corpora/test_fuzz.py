@@ -66,7 +66,7 @@ def tsv(folder, ending=""):
     )
     path = folder / f"docs.tsv{ending}"
     (gzip.open if ending else open)(path, "wb").write(rows.encode())
-    corpus = TsvCorpus(path, ["de", "en"], "en", "de", ["valid"], ["test"], tokenizer="moses")
+    corpus = TsvCorpus(path, ["de", "en"], "en", "de", [], [], tokenizer="moses")
     return path, lambda: list(corpus.sentences("train"))
 
 

@@ -99,6 +99,17 @@ def test_documents_are_counted_by_themselves(tmp_path):
     assert places == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
 
 
+def test_a_row_without_a_document_is_no_context_of_the_next(tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    names = [None, None, "-", "-", "0", "0"]
+    rows = [{"de": f"d{n}", "en": f"e{n}", "doc": name} for n, name in enumerate(names)]
+    (root / "train.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    sentences = list(corpus_of(root, ["de", "en"], document="doc").sentences("train"))
+    assert len({s.document for s in sentences}) == 5
+    assert [s.position for s in sentences] == [0, 0, 0, 0, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "rows", "problem"),
     [

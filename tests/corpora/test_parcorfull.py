@@ -9,6 +9,7 @@ from xnmt_bench.corpora.mmax import document_names, read_document
 from xnmt_bench.corpora.parcorfull import ParCorFull, carried
 from xnmt_bench.corpora.sentence import Mention
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import DataError
 
 REAL = DATA / "parcorfull"
@@ -150,6 +151,28 @@ def test_a_parallel_document_becomes_sentences_with_mentions_on_the_systems_word
     counts = corpus(tmp_path).statistics["en"]
     assert (counts.sentences, counts.tokens, counts.mentions, counts.chains) == (2, 9, 2, 1)
     assert (counts.mention_tokens, counts.matched) == (3, 3)
+
+
+def test_the_test_set_is_in_small_letters_where_training_is(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text("a\td\t0\tThe Dog\tDer Hund\n")
+    for side, words in (("EN", ["The", "Dog", "."]), ("DE", ["Der", "Hund", "."])):
+        write(tmp_path / "news" / side, "d", words, ["word_1..word_3"], [("word_2", "set_1")])
+    cased, small = (
+        ParCorFull(
+            TsvCorpus(
+                path, ["en", "de"], "en", "de", [], [], tokenizer="moses", lowercase=lowercase
+            ),
+            tmp_path,
+            ["news"],
+        )
+        for lowercase in (False, True)
+    )
+    [cased_sentence], [small_sentence] = (list(c.sentences("test")) for c in (cased, small))
+    assert (cased_sentence.source, small_sentence.source) == ("The Dog .", "the dog .")
+    assert small_sentence.target == "der hund ."
+    assert small_sentence.gold == cased_sentence.gold
+    assert ("lowercase" in small.recipe()) and ("lowercase" not in cased.recipe())
 
 
 def test_documents_are_paired_by_their_names(tmp_path):

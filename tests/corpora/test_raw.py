@@ -83,6 +83,25 @@ def test_text_that_nobody_cut_stays(tmp_path):
         assert corpus.raw(text, "en") == text
 
 
+def test_a_file_of_translations_is_cut_and_cased_as_the_references_are(tmp_path):
+    """People and other tools write raw text; a tokenised file says the same."""
+    (tmp_path / "x.tsv").write_text(
+        "".join(f"{p}\td{p}\t0\tEin Hund.\tA Dog's bone.\n" for p in "abc")
+    )
+    for name, text in (("raw", "A Dog's bone.\n"), ("cut", "a dog 's bone .\n")):
+        (tmp_path / name).write_text(text)
+        job = Job(configure(
+            "corpus=tsv", f"corpus.path={tmp_path}/x.tsv", "corpus.columns=[de,en]",
+            "corpus.source_language=de", "corpus.target_language=en", "corpus.valid=b",
+            "corpus.test=c", "corpus.tokenizer=moses", "corpus.lowercase=true",
+            f"outputs.path={tmp_path}/{name}",
+        ), may_make=False)  # fmt: skip
+        outputs = job.outputs()
+        assert outputs.texts == [s.target for s in outputs.sentences] == ["a dog 's bone ."]
+        _, hypotheses, references = outputs.raw()
+        assert hypotheses == references == ["a dog's bone."]
+
+
 @pytest.mark.parametrize("name", ["text", "tsv", "fairseq", "gold", "parcorfull", "toy"])
 def test_the_name_is_in_no_recipe(tmp_path, name):
     (tmp_path / "x.tsv").write_text("a\td\t0\tx\ty\n")

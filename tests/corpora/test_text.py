@@ -10,7 +10,7 @@ from conftest import DATA
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
 from xnmt_bench.corpora.text import TextCorpus
 from xnmt_bench.corpora.tsv import TsvCorpus
-from xnmt_bench.errors import DataError
+from xnmt_bench.errors import DataError, XnmtError
 
 STEMS = {"train": "train", "valid": "val", "test": "test"}
 
@@ -38,6 +38,20 @@ def rows(*portions):
 
 def read(corpus, split="train"):
     return list(corpus.sentences(split))
+
+
+def test_a_portion_that_is_in_no_file_is_named(tmp_path):
+    """It would be trained on, if its name were misspelt."""
+    corpus = tsv_corpus(tmp_path / "x.tsv", rows("train", "dev", "exam", "Quiz"))
+    for split in ("train", "test"):
+        with pytest.raises(DataError, match=r"x\.tsv: corpus\.test: there is no portion 'quiz'"):
+            read(corpus, split)
+
+
+def test_a_split_without_a_name_is_one_line(tmp_path):
+    corpus = TextCorpus(tmp_path, {"test": "test"}, "de", "en")
+    with pytest.raises(XnmtError, match=r"corpus\.splits: no name is given for valid"):
+        read(corpus, "valid")
 
 
 def test_text_is_read_in_order(tmp_path):

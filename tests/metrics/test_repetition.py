@@ -16,6 +16,8 @@ def test_a_word_counts_from_its_second_time_on():
     functional = frozenset({"the"})
     assert repeated(["The dog sees the dog .", "A Dog , the cat"], functional) == (2, 6)
     assert repeated(["the , ."], functional) == (0, 0)
+    # Punctuation hangs on words where text is not tokenised.
+    assert repeated(["The dog sees the dog.", '"A Dog, the cat"'], functional) == (2, 6)
 
 
 def test_a_file_beside_its_references(tmp_path):
@@ -51,4 +53,18 @@ def test_a_test_set_of_one_document_repeats_nothing_that_counts(tmp_path):
     ), may_make=False)  # fmt: skip
     [planned] = Repetition().measure(job)
     with pytest.raises(NotApplicable, match="the test set is one document"):
+        planned.make()
+
+
+def test_a_test_set_whose_sentences_stand_alone_has_no_documents(tmp_path):
+    lines = [f"{p}\t-\t{n}\tein Hund\ta dog\n" for p in ("a", "b", "c") for n in range(3)]
+    (tmp_path / "x.tsv").write_text("".join(lines))
+    (tmp_path / "out").write_text("a dog a dog\n" * 3)
+    job = Job(configure(
+        "corpus=tsv", f"corpus.path={tmp_path}/x.tsv", "corpus.columns=[de,en]",
+        "corpus.source_language=de", "corpus.target_language=en", "corpus.valid=b",
+        "corpus.test=c", f"outputs.path={tmp_path}/out",
+    ), may_make=False)  # fmt: skip
+    [planned] = Repetition().measure(job)
+    with pytest.raises(NotApplicable, match="or its documents are not known"):
         planned.make()

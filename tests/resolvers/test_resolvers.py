@@ -1,5 +1,6 @@
 """The plug-ins: files, gold, fastcoref by a stand-in, and the command."""
 
+import gzip
 import json
 import sys
 from types import ModuleType
@@ -149,6 +150,10 @@ def test_the_command_counts_and_writes_what_the_resolver_of_files_reads(tmp_path
     assert main([str(text), *options]) == 0
     assert capsys.readouterr().out == first
     assert again.read_bytes() == marked.read_bytes()
+    # Packed where the name says so, as every reader unpacks it.
+    packed = clusters.with_suffix(".jsonl.gz")
+    assert main([str(text), "--clusters", str(packed)]) == 0
+    assert gzip.decompress(packed.read_bytes()) == clusters.read_bytes()
 
 
 def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):

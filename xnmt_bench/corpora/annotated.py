@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.text import csv_rows
+from xnmt_bench.corpora.text import csv_rows, visible
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
@@ -59,6 +59,8 @@ def read_annotated(path: Path) -> list[Annotated]:
             first = "a label, as its first cell is 0 or 1; drop the column if it is none"
             problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({first})"
             raise DataError(path, line, problem)
+        if not visible(cells[SOURCE]):
+            raise DataError(path, line, f"{SOURCE} is empty")
         labels = {name: bool(row_labels[name]) for name in first_labels}
         annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return annotated

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.corpora.text import decode_line, lines, present
 from xnmt_bench.errors import DataError
@@ -92,7 +92,7 @@ class FairseqBinCorpus(Corpus):
 
     def _files(self, split: str, language: str) -> tuple[Path, Path]:
         """Return the index and the ids of one side."""
-        stem = f"{self._splits[split]}.{'-'.join(languages(self))}.{language}"
+        stem = f"{named_split(self._splits, split)}.{'-'.join(languages(self))}.{language}"
         return self._root / f"{stem}.idx", self._root / f"{stem}.bin"
 
     def _dictionary(self, language: str) -> Path:

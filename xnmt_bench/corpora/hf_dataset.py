@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.corpora.text import visible
+from xnmt_bench.corpora.tsv import NO_DOCUMENT
 from xnmt_bench.errors import DataError, import_extra
 from xnmt_bench.options import Text, Texts
 from xnmt_bench.store import file_hash
@@ -59,7 +60,7 @@ class HFDataset(Corpus):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs of a split in order; line ends in a text become blanks."""
-        where = f"{self._path} {self._splits[split]}"
+        where = f"{self._path} {named_split(self._splits, split)}"
         places: dict[str, int] = {}
         for number, row in enumerate(self._rows(split), start=1):
             texts = []
@@ -70,7 +71,9 @@ class HFDataset(Corpus):
                 texts.append(re.sub(r"\s*[\r\n\u2028\u2029]+\s*", " ", text).strip())
             document = self._splits[split]
             if self._document:
-                document = str(_inside(row, self._document, where, number))
+                name = _inside(row, self._document, where, number)
+                is_alone = name is None or name in ("", NO_DOCUMENT)  # a document of its own
+                document = f"{self._splits[split]}:{number}" if is_alone else str(name)
             position = places.get(document, 0)
             # Only the current document is counted, so that memory does not grow with the corpus.
             places = {document: position + 1}
@@ -101,6 +104,8 @@ class HFDataset(Corpus):
             "subset": self._subset,
             "document": self._document,
             "files": content,
+            # Earlier versions made one document of all rows without one.
+            **({"without_document": "alone"} if self._document else {}),
         }
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:

@@ -168,7 +168,13 @@ class ParCorFull(Corpus):
         # Through raw text: the corpus's tokens are cut otherwise than the system's training data.
         raw = detokenizer(language)(tokens)
         words = tokenizer(self.tokenizer, language)(raw).split()
-        return words, dict(align_tokens(tokens, words))
+        place = dict(align_tokens(tokens, words))
+        return ([word.lower() for word in words] if self._lowercase else words), place
+
+    @property
+    def _lowercase(self) -> bool:
+        """Whether the training data are in small letters."""
+        return self._training.words("A", self.source_language) == "a"
 
     def recipe(self) -> dict[str, Any]:
         """Return the training corpus's recipe and the bytes of every file."""
@@ -183,7 +189,7 @@ class ParCorFull(Corpus):
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
             "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
             "needed": self._needed,
-        }
+        } | ({"lowercase": True} if self._lowercase else {})
         # Sentences are numbered in the order of the parts; recipes of before have sorted ones.
         return recipe if self._parts == sorted(self._parts) else recipe | {"parts": self._parts}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from xnmt_bench.errors import XnmtError
 
 if TYPE_CHECKING:
     from xnmt_bench.corpora.contrastive.group import ContrastiveSet
@@ -158,6 +160,13 @@ class Corpus(ABC):
         """Return counts worth a line each, beside published ones where there are any."""
         # Most corpora have no published counts to compare with.
         return iter(())
+
+
+def named_split(splits: Mapping[str, str], split: str) -> str:
+    """Return what a corpus calls a split; an XnmtError where it has none."""
+    if split not in splits:
+        raise XnmtError(f"corpus.splits: no name is given for {split}")
+    return splits[split]
 
 
 def languages(corpus: Corpus) -> tuple[str, str]:

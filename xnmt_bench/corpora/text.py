@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -131,7 +131,8 @@ class TextCorpus(Corpus):
         self._root, self._splits = Path(root), dict(splits)
 
     def _paths(self, split: str) -> list[Path]:
-        return [self._root / f"{self._splits[split]}.{language}" for language in languages(self)]
+        stem = named_split(self._splits, split)
+        return [self._root / f"{stem}.{language}" for language in languages(self)]
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the pairs; a plain-text file is one document."""

@@ -36,7 +36,8 @@ class TsvCorpus(Corpus):
 
     Raises (when read):
         DataError: a wrong field count, bad UTF-8, an empty side, a segment that is not a number, or
-            that is less than the one before it in its document.
+            that is less than the one before it in its document; at the end, a named portion that
+            is in no file.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class TsvCorpus(Corpus):
         split_of = {p: s for s, portions in self._portions.items() for p in portions}
         # Named portions for training leave the others unread, instead of adding them.
         default_split = None if "train" in self._portions else "train"
-        before = "", -1
+        before, unread = ("", -1), set(split_of)
         for path in self._paths:
             for number, line in enumerate(lines(path), start=1):
                 portion, document, segment, *texts = self._fields(line, path, number)
@@ -90,6 +91,7 @@ class TsvCorpus(Corpus):
                     problem = f"document {document} is out of order: {segment} behind {before[1]}"
                     raise DataError(path, number, problem)
                 before = place
+                unread.discard(portion)
                 # Behind the checks: a fault is found by the first reader, of any split.
                 if split_of.get(portion, default_split) != split:
                     continue
@@ -101,6 +103,11 @@ class TsvCorpus(Corpus):
                     for column, language in zip(columns, languages(self), strict=True)
                 )
                 yield Sentence(source, target, name, int(segment))
+        # A misspelt one would be trained on, since training reads what is not named.
+        if unread:
+            name = min(unread)
+            problem = f"corpus.{split_of[name]}: there is no portion {name!r}"
+            raise DataError(self._paths[0], None, problem)
 
     def _fields(self, line: bytes, path: Path, number: int) -> list[str]:
         fields = decode_line(line, path, number).split("\t")

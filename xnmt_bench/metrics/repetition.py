@@ -12,6 +12,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Units
+from xnmt_bench.morphology.base import stripped
 from xnmt_bench.pipeline.job import Job
 
 
@@ -52,15 +53,17 @@ class Repetition(SumMetric):
         outputs, language = job.outputs(), job.corpus.target_language
         functional = function_words(language)
         rows = zip(outputs.number_N.tolist(), outputs.sentences, outputs.texts, strict=True)
-        numbers, counts = [], []
+        numbers, counts, longest = [], [], 0
         # Sentences of a document stand together in every corpus.
         for _, document in groupby(rows, key=lambda row: row[1].document):
             numbers_D, sentences, texts = zip(*document, strict=True)
             numbers.append(numbers_D[0])  # a unit is named by its first sentence
+            longest = max(longest, len(numbers_D))
             references = [sentence.target for sentence in sentences]
             counts.append((*repeated(texts, functional), *repeated(references, functional)))
-        if len(numbers) < 2:
-            raise NotApplicable("the test set is one document, or its documents are not known")
+        if len(numbers) < 2 or longest < 2:
+            problem = "the test set is one document, or its documents are not known"
+            raise NotApplicable(problem)
         names = ("repeated", "words", "reference_repeated", "reference_words")
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
         units = Units(outputs.test_set, np.asarray(numbers), columns)
@@ -94,8 +97,8 @@ def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int
         texts: its sentences, as words between blanks.
         functional: lower-cased words that have no content of their own.
     """
-    words = [word for text in texts for word in text.lower().split()]
-    # Punctuation repeats in every document.
-    content = [w for w in words if w not in functional and any(c.isalnum() for c in w)]
+    # Punctuation repeats in every document, and hangs on words where text is not tokenised.
+    words = [stripped(word) for text in texts for word in text.lower().split()]
+    content = [word for word in words if word and word not in functional]
     # Each distinct word is new once; all its other occurrences are repeated.
     return len(content) - len(set(content)), len(content)

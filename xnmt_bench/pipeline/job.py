@@ -169,6 +169,8 @@ class Job:
         corpus, texts = corpus or self.corpus, door.read()
         sentences = list(corpus.sentences(EVALUATED))
         door.counted(len(texts), len(sentences), f"test sentences in {corpus.name}")
+        # As people and other tools write; references are tokenised and cased as configured.
+        texts = [corpus.words(text, corpus.target_language) for text in texts]
         # A file has a line for every sentence, also for those that are too long for ids.
         number_N = np.arange(len(texts))
         return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)

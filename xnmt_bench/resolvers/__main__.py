@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present, text_lines
@@ -31,8 +33,9 @@ def resolve_file(
         text: English, one sentence a line, plain or gzip.
         resolver: a plug-in's name.
         path: of its file, where it needs one.
-        clusters_path: gets JSON lines of tokens and clusters, as the resolver `file` reads them.
-        marked_path: gets the sentences with markers.
+        clusters_path: gets JSON lines of tokens and clusters, as the resolver `file` reads them;
+            `.gz` is packed.
+        marked_path: gets the sentences with markers, likewise.
 
     Raises:
         XnmtError: no such resolver, or one file is named for two things.
@@ -50,7 +53,7 @@ def resolve_file(
     with ExitStack() as files:
         # Opened before the first sentence, so that a path that cannot be written fails at once.
         clusters_file, marked_file = (
-            files.enter_context(target.open("w", encoding="utf-8")) if target else None
+            files.enter_context(_opened(target)) if target else None
             for target in (clusters_path, marked_path)
         )
         for number, (sentence, clusters) in enumerate(
@@ -67,6 +70,13 @@ def resolve_file(
                 except ValueError as error:
                     raise DataError(text, number, str(error)) from None
     return counts
+
+
+def _opened(path: Path) -> IO[str]:
+    """Open a file to be written, packed if its name says so: readers unpack it by its name."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "wt", encoding="utf-8")
+    return path.open("w", encoding="utf-8")
 
 
 def _sentences(path: Path) -> Iterator[Sentence]:

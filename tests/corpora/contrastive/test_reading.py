@@ -162,7 +162,8 @@ def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
     assert [v.text for v in group.variants] == ["sie ist alt .", "er ist alt .", "es ist alt ."]
     assert (group.distance, group.pronoun, group.true, group.source_context) == (1, "sie", 0, ())
     assert group.antecedent.words == ("the", "door")
-    contrapro(tmp_path, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
+    sources = [*SOURCES[:3], *["it is old."] * 2]  # files differ in blanks
+    contrapro(tmp_path, sources, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
     with pytest.raises(DataError, match=r"1 groups, but the text files .* have 2; contrapro"):
         read_sets(path)  # it does not say which of the two it is
     (tmp_path / "contrapro.subset.groups").write_text("1\n")
@@ -172,6 +173,17 @@ def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
     assert contrapro_set.number(0) == contrapro_set.taken([0]).number(0) == 1
     (tmp_path / "contrapro.subset.groups").write_text("0\n1\n")
     with pytest.raises(DataError, match="2 groups, but"):
+        read_sets(path)
+
+
+def test_a_context_of_another_group_is_refused(tmp_path):
+    """The order alone said whose it is."""
+    context = {"context.en": ["far"] * 5, "context.de": ["fern"] * 5}
+    contrapro(tmp_path, ["somebody else ."] * 5, context=context)
+    path = write(tmp_path / "contrapro.subset.json", [PRO])
+    (tmp_path / "contrapro.subset.groups").write_text("1\n")
+    problem = r"subset\.json: group 1 is another one in the text files beside it"
+    with pytest.raises(DataError, match=problem):
         read_sets(path)
 
 

@@ -19,6 +19,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.contrastive import Contrastive
+from xnmt_bench.metrics.contrastive.metric import _chosen
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.validation import ContrastiveAccuracy
 from xnmt_bench.pipeline.job import Job
@@ -287,6 +288,19 @@ def test_scores_of_others_stand_beside_them(ran):
     assert re.search(r"few.txt: 2 lines, but there are \d+ pairs to be scored", done.stderr)
 
 
+def test_groups_are_chosen_by_their_published_numbers(tmp_path):
+    """As the page and `groups.parquet` name them, where some groups alone are here."""
+    made = ToyDiscourse(families=2).contrastive("test")[0]
+    part = made.taken([3, 5, 8])
+    (tmp_path / "chosen").write_text("8\n3\n")
+    chosen = _chosen(part, tmp_path / "chosen")
+    assert list(chosen.groups) == [made.groups[8], made.groups[3]]
+    assert list(chosen.numbers) == [8, 3]
+    (tmp_path / "chosen").write_text("1\n")
+    with pytest.raises(XnmtError, match="chosen: group 1 is not among the 3 of toy_discourse"):
+        _chosen(part, tmp_path / "chosen")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -296,7 +310,10 @@ def test_scores_of_others_stand_beside_them(ran):
         (["metric.contrastive.sets=[]"], "metric.contrastive.sets"),
         (["metric.contrastive.ties=last"], "metric.contrastive.ties='last'"),
         (["nmt.context.read=2"], "nmt.context.read=2: transformer reads 0 sentences"),
-        (["metric.contrastive.groups={folder}/many"], "group 99999 of the 600 of toy_discourse"),
+        (
+            ["metric.contrastive.groups={folder}/many"],
+            "group 99999 is not among the 600 of toy_discourse",
+        ),
         (
             ["metric.contrastive.groups={folder}/one"],
             "metric.contrastive.groups: of one set, and there are toy_discourse",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xnmt_bench.corpora.clusters import letters
 from xnmt_bench.corpora.contrastive.files import read_groups, records_of
 from xnmt_bench.corpora.contrastive.group import (
     Antecedent,
@@ -138,12 +139,16 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
         if not chosen.is_file() and len(groups) != len(text_groups):
             problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
             raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
-        groups = [_placed(g, text_groups[n]) for g, n in zip(groups, numbers, strict=True)]
+        pairs = zip(groups, numbers, strict=True)
+        groups = [_placed(path, number, group, text_groups[number]) for group, number in pairs]
     return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
 
 
-def _placed(group: Group, beside: Group) -> Group:
-    """Return a group in the context that another has."""
+def _placed(path: Path, number: int, group: Group, beside: Group) -> Group:
+    """Return a group in the context that the text files give the same group."""
+    # The published files differ in blanks and in quotation marks.
+    if letters(group.source) != letters(beside.source):
+        raise DataError(path, None, f"group {number} is another one in the text files beside it")
     context = beside.variants[0].context
     variants = tuple(Variant(v.text, context) for v in group.variants)
     return Group(

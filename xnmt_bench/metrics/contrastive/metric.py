@@ -244,9 +244,9 @@ def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
     numbers = read_groups(path)
     if not numbers:
         raise DataError(path, None, "no group's number is in it")
-    if max(numbers) >= len(contrastive_set.groups):
-        raise XnmtError(
-            f"{path}: group {max(numbers)} of the {len(contrastive_set.groups)} "
-            f"of {contrastive_set.name}"
-        )
-    return contrastive_set.taken(numbers)
+    # By their numbers in the published set, as the page and `groups.parquet` name them.
+    index_of = {contrastive_set.number(n): n for n in range(len(contrastive_set.groups))}
+    if lacking := [number for number in numbers if number not in index_of]:
+        problem = f"group {lacking[0]} is not among the {len(index_of)} of {contrastive_set.name}"
+        raise XnmtError(f"{path}: {problem}")
+    return contrastive_set.taken([index_of[number] for number in numbers])
