@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
+
+# Without any, the loss would stop training all the same.
+Stops = Annotated[Sequence[Literal["loss", "bleu", "contrastive"]], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class NMTTrainingOptions:
     corruption: Chance = 0.2
     temperature: Positive = 0.5
     average: Count | None = None
-    stop: Sequence[Literal["loss", "bleu", "contrastive"]] = ("loss",)
+    stop: Stops = ("loss",)
     contrastive_sets: Sequence[Text] = ("corpus",)
     contrastive_data: Text | None = None
     examples: Literal["all", "coref", "gender"] = "all"

@@ -60,7 +60,10 @@ class ToyDiscourse(ToyCorpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
-        return super().recipe() | {"kind": KIND, "version": VERSION}
+        toy = super().recipe()
+        # Its grammar and its gold are the toy corpus's. Recipes of its second version lack it.
+        shared = {} if toy["version"] == 2 else {"toy_version": toy["version"]}
+        return toy | {"kind": KIND, "version": VERSION} | shared
 
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
         """Return a set a topic, mirrored."""

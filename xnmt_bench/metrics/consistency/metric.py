@@ -69,6 +69,13 @@ from xnmt_bench.store import file_hash, fingerprint
 log = logging.getLogger(__name__)
 JUDGED, ENTITY_RELEVANCE = "judged", "entity_relevance"  # of a measurement's files
 ENGLISH = "en"  # of all suites
+GOING = {  # of a pronoun, by cluster, in words
+    "right": "agree with the right one alone",
+    "wrong": "agree with the wrong one alone",
+    "both": "agree with both",
+    "none": "agree with neither",
+    "unknown": "are themselves, or have one of both, of unknown gender",
+}
 one_digit = "{:.1f}".format
 count = "{:,.0f}".format
 
@@ -134,7 +141,7 @@ class Consistency(SumMetric):
             "determined",
             "determined %",
             hundredths,
-            meaning="share of the pronouns and nouns whose gender is known",
+            meaning="share of the pronouns where the genders of pronoun and noun are both known",
         ),
         Column(
             "gender_accuracy",
@@ -158,7 +165,7 @@ class Consistency(SumMetric):
             "delta S",
             one_digit,
             interval=True,
-            meaning="gender accuracy of stereotypical sentences, less that of others",
+            meaning="gender accuracy of stereotypical sentences, less that of anti-stereotypical",
         ),
         Column(
             "pronoun_accuracy",
@@ -223,7 +230,7 @@ class Consistency(SumMetric):
                 f"{c} %",
                 hundredths,
                 shown=c == "both",
-                meaning="share of the pronouns with another entity that agree with both",
+                meaning=f"share of the pronouns with another entity that {GOING[c]}",
             )
             for c in CLUSTERS
         ),
