@@ -20,6 +20,7 @@ from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.doors import Door
 
+PORTIONS = ("train", "valid", "test")
 SENTENCES = list(ToyCorpus(train=25).sentences("train"))
 # What breaks readers: line ends, invisible characters, long numbers, markup, half characters.
 NASTY = [b"\n", b"\r", b"\t", b"\0", b" ", b"\xc2\xa0", b"\xe2\x80\x8b", b"\xef\xbb\xbf", b"\xff",
@@ -62,11 +63,12 @@ def text(folder):
 
 def tsv(folder, ending=""):
     rows = "".join(
-        f"train\t{s.document}\t{s.position}\t{s.target}\t{s.source}\n" for s in SENTENCES
+        f"{PORTIONS[n % 3]}\t{s.document}\t{s.position}\t{s.target}\t{s.source}\n"
+        for n, s in enumerate(SENTENCES)
     )
     path = folder / f"docs.tsv{ending}"
     (gzip.open if ending else open)(path, "wb").write(rows.encode())
-    corpus = TsvCorpus(path, ["de", "en"], "en", "de", [], [], tokenizer="moses")
+    corpus = TsvCorpus(path, ["de", "en"], "en", "de", ["valid"], ["test"], tokenizer="moses")
     return path, lambda: list(corpus.sentences("train"))
 
 

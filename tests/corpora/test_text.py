@@ -44,7 +44,9 @@ def test_a_portion_that_is_in_no_file_is_named(tmp_path):
     """It would be trained on, if its name were misspelt."""
     corpus = tsv_corpus(tmp_path / "x.tsv", rows("train", "dev", "exam", "Quiz"))
     for split in ("train", "test"):
-        with pytest.raises(DataError, match=r"x\.tsv: corpus\.test: there is no portion 'quiz'"):
+        with pytest.raises(
+            DataError, match=r"x\.tsv: there is no portion 'quiz', which is named for test"
+        ):
             read(corpus, split)
 
 

@@ -18,6 +18,9 @@ def test_a_word_counts_from_its_second_time_on():
     assert repeated(["the , ."], functional) == (0, 0)
     # Punctuation hangs on words where text is not tokenised.
     assert repeated(["The dog sees the dog.", '"A Dog, the cat"'], functional) == (2, 6)
+    # A clitic is listed with its apostrophe.
+    english = function_words("en")
+    assert repeated(["the dog 's bone , it 's a dog 's ."], english) == (1, 3)
 
 
 def test_a_file_beside_its_references(tmp_path):

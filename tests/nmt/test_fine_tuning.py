@@ -23,6 +23,7 @@ from xnmt_bench.corpora.subwords import (
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import SETTINGS
+from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
 from xnmt_bench.nmt.loading import load_model
@@ -320,7 +321,11 @@ def test_a_saved_system_knows_its_markers(marked):
     )
     assert by_gold.columns == by_default.columns
     assert by_gold.facts[SETTINGS]["markers of"].startswith("gold (")
-    assert SETTINGS not in by_default.facts and SETTINGS not in trained_here.facts
+    assert by_default.facts[SETTINGS]["markers of"].startswith("learnt (")
+    assert SETTINGS not in trained_here.facts
+    # Beside what a metric says of its own.
+    [base, *_] = Fidelity().measure(opened)
+    assert base.identify().facts[SETTINGS].keys() > by_gold.facts[SETTINGS].keys()
 
 
 def test_explaining_a_sentence_marks_it(marked):

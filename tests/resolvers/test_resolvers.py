@@ -154,6 +154,9 @@ def test_the_command_counts_and_writes_what_the_resolver_of_files_reads(tmp_path
     packed = clusters.with_suffix(".jsonl.gz")
     assert main([str(text), "--clusters", str(packed)]) == 0
     assert gzip.decompress(packed.read_bytes()) == clusters.read_bytes()
+    same = tmp_path / "same.jsonl.gz"
+    assert main([str(text), "--clusters", str(same)]) == 0
+    assert same.read_bytes() == packed.read_bytes()
 
 
 def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):

@@ -143,7 +143,8 @@ class ParCorFull(Corpus):
                     words, place = self._retokenised(side.tokens, language)
                     # Chains have the same names in every document.
                     chained = [replace(m, chain=f"{document}/{m.chain}") for m in side.mentions]
-                    texts.append(" ".join(words))
+                    text = " ".join(words)
+                    texts.append(text.lower() if self._lowercase else text)
                     mentions.append(carried(chained, place))
                 gold = Gold(source_mentions=mentions[0], target_mentions=mentions[1])
                 sentences.append(Sentence(texts[0], texts[1], document, position, gold))
@@ -168,8 +169,7 @@ class ParCorFull(Corpus):
         # Through raw text: the corpus's tokens are cut otherwise than the system's training data.
         raw = detokenizer(language)(tokens)
         words = tokenizer(self.tokenizer, language)(raw).split()
-        place = dict(align_tokens(tokens, words))
-        return ([word.lower() for word in words] if self._lowercase else words), place
+        return words, dict(align_tokens(tokens, words))
 
     @property
     def _lowercase(self) -> bool:

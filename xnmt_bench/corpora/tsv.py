@@ -106,7 +106,7 @@ class TsvCorpus(Corpus):
         # A misspelt one would be trained on, since training reads what is not named.
         if unread:
             name = min(unread)
-            problem = f"corpus.{split_of[name]}: there is no portion {name!r}"
+            problem = f"there is no portion {name!r}, which is named for {split_of[name]}"
             raise DataError(self._paths[0], None, problem)
 
     def _fields(self, line: bytes, path: Path, number: int) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,9 @@ VERSIONS = "versions"  # of the libraries that made what is behind the row, by n
 SETTINGS = "settings"
 # Names of settings that rows of earlier versions lack.
 REVERSE, EXPLAINED = "reverse system", "explained"
-ADDED = ("beam", REVERSE, EXPLAINED)
-# The same of a content: how a suite's sentences were written, and which; and another tool's file.
+MARKERS = "markers of"
+ADDED = ("beam", REVERSE, EXPLAINED, MARKERS)
+# The same of a content: the suite's sentences as the system reads them; the file of another tool.
 SENTENCES, RELEVANCE = "sentences", "relevance"
 ADDED_CONTENT = (SENTENCES, RELEVANCE)
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
@@ -262,9 +264,10 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     earlier_identity = {
         name: value for name, value in identity.items() if name not in ADDED_CONTENT
     }
-    if (earlier_identity, earlier) != (identity, settings):
-        named = folder / f"{fingerprint(earlier_identity | {SETTINGS: earlier})}.json"
-        _remove_superseded(named, earlier)
+    for old_identity, old_settings in product((identity, earlier_identity), (settings, earlier)):
+        if (old_identity, old_settings) != (identity, settings):
+            named = folder / f"{fingerprint(old_identity | {SETTINGS: old_settings})}.json"
+            _remove_superseded(named, old_settings)
     return measurement
 
 

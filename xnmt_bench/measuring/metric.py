@@ -268,7 +268,8 @@ class Metric(ABC):
 
         def identify() -> RowIdentity:
             row_doubts = job.doubts if doubts is None else doubts()
-            row_facts = {"generated": job.corpus.generated, DOUBTS: row_doubts} | dict(facts or {})
+            of_corpus: dict[str, Any] = {"generated": job.corpus.generated, DOUBTS: row_doubts}
+            row_facts = of_corpus | dict(facts or {})
             if left_out := list(job.config.left_out):
                 row_facts[LEFT_OUT] = left_out
             # Of a file's relevance it is unknown whether a model was asked, and a reference of all
@@ -282,12 +283,13 @@ class Metric(ABC):
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage
             if of_system and (reading := job.reading):
-                row_facts[SETTINGS] = reading
+                row_facts[SETTINGS] = reading | row_facts.get(SETTINGS, {})
             open_doors = self.open_doors(job) if of_system else {}
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
-            relevance = job.file_relevance if explained else {}
+            # A reference has no explainer, and so no file of its relevance.
+            relevance = job.file_relevance if explained and configured["explainer"] else {}
             all_content = doors | relevance | dict(content or {}) | dict(late_content())
             return RowIdentity(columns, model, row_facts, all_content)
 

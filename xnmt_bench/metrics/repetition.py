@@ -98,7 +98,8 @@ def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int
         functional: lower-cased words that have no content of their own.
     """
     # Punctuation repeats in every document, and hangs on words where text is not tokenised.
-    words = [stripped(word) for text in texts for word in text.lower().split()]
-    content = [word for word in words if word and word not in functional]
+    words = [word for text in texts for word in text.lower().split() if word not in functional]
+    # Looked up before and after: a clitic such as `'s` is listed with its apostrophe.
+    content = [bare for word in words if (bare := stripped(word)) and bare not in functional]
     # Each distinct word is new once; all its other occurrences are repeated.
     return len(content) - len(set(content)), len(content)

@@ -38,7 +38,7 @@ from xnmt_bench.registry import create, instantiate, load
 from xnmt_bench.resolvers.base import Resolver
 from xnmt_bench.resolvers.examples import ExamplesCorpus
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS, MarkedCorpus, mark
-from xnmt_bench.resolvers.options import LEARNT, PREDICTED, CoreferenceOptions
+from xnmt_bench.resolvers.options import PREDICTED, CoreferenceOptions
 from xnmt_bench.store import Artefact, Store, Work, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
@@ -177,7 +177,7 @@ class System:
         if not nmt.path:  # its configuration is its recipe
             return reading
         options = self._coreference
-        if options.read == PREDICTED and options.resolver != LEARNT and self.read_resolver:
+        if options.read == PREDICTED and self.read_resolver:
             digest = fingerprint({"resolver": self.read_resolver})
             reading["markers of"] = f"{options.resolver} ({digest[:6]})"
         if self.model.trained_context is None and self.context != ALONE:

@@ -367,7 +367,9 @@ def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[Scored
         return str(name)
     # Files of one name are two explanations where their bytes differ.
     same_name = (s.measurement for s in scored if s.row[metric.compared] == name)
-    several = len({other.content.get("relevance") for other in same_name}) > 1
+    # Files of two systems are others of necessity.
+    contents = {o.content.get("relevance") for o in same_name if o.model == m.model}
+    several = len(contents) > 1
     return f"{name} {relevance[:6]}" if several else str(name)
 
 

@@ -8,7 +8,8 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO
 
@@ -53,7 +54,7 @@ def resolve_file(
     with ExitStack() as files:
         # Opened before the first sentence, so that a path that cannot be written fails at once.
         clusters_file, marked_file = (
-            files.enter_context(_opened(target)) if target else None
+            files.enter_context(_open_for_writing(target)) if target else None
             for target in (clusters_path, marked_path)
         )
         for number, (sentence, clusters) in enumerate(
@@ -72,11 +73,20 @@ def resolve_file(
     return counts
 
 
-def _opened(path: Path) -> IO[str]:
-    """Open a file to be written, packed if its name says so: readers unpack it by its name."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "wt", encoding="utf-8")
-    return path.open("w", encoding="utf-8")
+@contextmanager
+def _open_for_writing(path: Path) -> Iterator[IO[str]]:
+    """Open a file, packed if its name says so: readers unpack it by its name."""
+    if path.suffix != ".gz":
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    # Without name and time, so that the same clusters have the same bytes, and fingerprint.
+    with (
+        path.open("wb") as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as content,
+        TextIOWrapper(content, encoding="utf-8") as file,
+    ):
+        yield file
 
 
 def _sentences(path: Path) -> Iterator[Sentence]:

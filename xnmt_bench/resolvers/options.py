@@ -10,7 +10,6 @@ from xnmt_bench.registry import create
 from xnmt_bench.resolvers.base import Resolver
 
 PREDICTED: Literal["predicted"] = "predicted"
-LEARNT = "learnt"
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class CoreferenceOptions:
             the corpus's own (`gold`), or none (Yehudai et al. 2023, section 4).
     """
 
-    resolver: Text = LEARNT
+    resolver: Text = "learnt"
     path: Text | None = None
     read: Literal["predicted", "gold", "none"] = PREDICTED
 

@@ -164,14 +164,15 @@ def test_a_system_from_elsewhere_has_a_row_for_each_way_its_sentences_are_chosen
     """Its weights do not hold how a suite is cut into words, and what is too long."""
     metric, path = chained("gold"), {"nmt": {"path": str(transformer.system.path)}}
     units = Units("a suite", np.arange(2), {"items": np.ones(2)})
+    evidence = Evidence(units, facts={"settings": {"beam": 4}})
     rows = []
     for length in (40, 40, 50):
         job = transformer.changed(path | {"corpus": {"max_length": length}})
         row = next(metric.measure(job)).identify()
         if not rows:  # as an earlier version wrote it, which gives way
             content = {name: value for name, value in row.content.items() if name != SENTENCES}
-            write(metric.name, replace(row, content=content), Evidence(units), tmp_path)
-        rows.append(write(metric.name, row, Evidence(units), tmp_path))
+            write(metric.name, replace(row, content=content), evidence, tmp_path)
+        rows.append(write(metric.name, row, evidence, tmp_path))
     assert rows[0].path == rows[1].path != rows[2].path
     assert len([*(tmp_path / "measurements").rglob("*.json")]) == 2
 

@@ -140,11 +140,13 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
             problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
             raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
         pairs = zip(groups, numbers, strict=True)
-        groups = [_placed(path, number, group, text_groups[number]) for group, number in pairs]
+        groups = [
+            _with_context(path, number, group, text_groups[number]) for group, number in pairs
+        ]
     return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
 
 
-def _placed(path: Path, number: int, group: Group, beside: Group) -> Group:
+def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group:
     """Return a group in the context that the text files give the same group."""
     # The published files differ in blanks and in quotation marks.
     if letters(group.source) != letters(beside.source):

@@ -292,6 +292,8 @@ class Consistency(SumMetric):
                 content["learn_from"] = fingerprint(job.corpus.recipe())
             if translation_set.own:
                 content |= translation_set.content
+            if self._explained:
+                content |= job.file_relevance
             # A row of a file or of people depends on the system by its relevance alone.
             late_content = None
             if self._explained and not translation_set.own:

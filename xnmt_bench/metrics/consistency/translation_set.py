@@ -67,13 +67,8 @@ class TranslationSet:
 
     @property
     def content(self) -> dict[str, str]:
-        """What decides the system's own translations beside the suite and the system.
-
-        A system that is trained here is trained on sentences that are written and chosen alike.
-        """
+        """What decides the system's own translations beside the suite and the system."""
         config, corpus = self.job.config, self.corpus or self.job.corpus
-        if not config.nmt.path:
-            return {}
         sources = [sentence.source for sentence in corpus.sentences("test")]
         given = {"sources": sources, "max_length": config.corpus.max_length}
         return {SENTENCES: fingerprint(given)}
