@@ -51,7 +51,7 @@ $(VENV)/transformers4: $(VENV)/.installed
 	$(BIN)/pip install --quiet --no-compile --no-deps --target $@ \
 		'transformers==4.57.*' 'tokenizers>=0.22,<0.23' 'huggingface-hub>=0.34,<1'
 
-test: install ## run the tests (six to nine minutes on two idle cores)
+test: install ## run the tests (five and a half to eight minutes on two idle cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not slow'
 
 test-long: install $(VENV)/transformers4 ## run the tests that take many seconds each, and older packages

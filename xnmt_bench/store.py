@@ -38,7 +38,7 @@ LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recip
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
 MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
-# A folder that is no part of the artefact. Work finds it again, and it is removed when the artefact
+# A folder beside what makes the artefact. Work finds it again, and it is removed when the artefact
 # is whole: a training that is killed after its last epoch is not begun anew. It holds Adam's
 # state too, and is many times larger than the weights.
 CHECKPOINTS = "checkpoints"

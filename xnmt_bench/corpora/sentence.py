@@ -163,7 +163,7 @@ class Corpus(ABC):
 
 
 def named_split(splits: Mapping[str, str], split: str) -> str:
-    """Return what a corpus calls a split; an XnmtError where it has none."""
+    """Return the name that a corpus gives a split; an XnmtError if it gives none."""
     if split not in splits:
         raise XnmtError(f"corpus.splits: no name is given for {split}")
     return splits[split]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from xnmt_bench.options import Chance, Count, Natural, Positive, Rate, Text, Weight
 
-# Without any, the loss would stop training all the same.
+# An empty list would mean the loss, as the default does.
 Stops = Annotated[Sequence[Literal["loss", "bleu", "contrastive"]], Field(min_length=1)]
 
 

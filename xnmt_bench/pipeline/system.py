@@ -168,7 +168,7 @@ class System:
 
     @property
     def reading(self) -> dict[str, str]:
-        """What decides its numbers, where neither its name nor its fingerprint tells it.
+        """What decides its numbers beside what its name and its fingerprint hold.
 
         Of a system that was trained elsewhere: whose markers it reads, and how many sentences of
         context, if its files do not say how many it was trained with.

@@ -75,7 +75,7 @@ def resolve_file(
 
 @contextmanager
 def _open_for_writing(path: Path) -> Iterator[IO[str]]:
-    """Open a file, packed if its name says so: readers unpack it by its name."""
+    """Open a file to write, packed if it ends in `.gz`, as readers expect."""
     if path.suffix != ".gz":
         with path.open("w", encoding="utf-8") as file:
             yield file

@@ -70,8 +70,8 @@ class TranslationSet:
         """What decides the system's own translations beside the suite and the system."""
         config, corpus = self.job.config, self.corpus or self.job.corpus
         sources = [sentence.source for sentence in corpus.sentences("test")]
-        given = {"sources": sources, "max_length": config.corpus.max_length}
-        return {SENTENCES: fingerprint(given)}
+        choice = {"sources": sources, "max_length": config.corpus.max_length}
+        return {SENTENCES: fingerprint(choice)}
 
     @cached_property
     def pairs(self) -> Pairs:
