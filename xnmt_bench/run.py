@@ -35,6 +35,7 @@ from xnmt_bench.plan import configured_metrics, find_work, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
+from xnmt_bench.report.standing import Standings, standings_of
 from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
@@ -205,10 +206,12 @@ def _evaluate(config: DictConfig) -> None:
         for nothing in missing:
             log.warning("%s", nothing)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
-        failed = list[str]()
+        failed, standings = list[str](), dict[str, Sequence[Standings]]()
         for name, (metric, rows) in scored.items():
+            about = about_systems(scored, name)
             try:
-                tables, read = report(metric, rows, about_systems(scored, name), out, tracker)
+                standings[name] = standings_of(metric, rows, draws(config))
+                tables, read = report(metric, rows, about, standings[name], out, tracker)
             except OSError:  # of the disk, which stops the other metrics too
                 raise
             except Exception as error:
@@ -220,7 +223,11 @@ def _evaluate(config: DictConfig) -> None:
         for name in failed:  # what made no table makes no analysis
             del scored[name]
         shown += _analyses(config, scored, out, tracker, errors)
-        verdicts = [sentence for pair in scored.values() for sentence in verdict(*pair)]
+        verdicts = [
+            sentence
+            for name, pair in scored.items()
+            for sentence in verdict(*pair, standings[name])
+        ]
         if shown:
             from xnmt_bench.report.debug import write_debug_page
             from xnmt_bench.report.page import write_page

@@ -133,7 +133,7 @@ class Curve(Analysis):
                             "result": pivot,
                             metric.compared: name,
                             "name": name + " (blind)" * panel.blind(name),
-                            "ranked": not panel.blind(name) and panel.comparable(pivot, name),
+                            "ranked": not panel.blind(name),
                             "place": self.text(panel),
                             "seeds": seeds,
                             **dict(zip(ends(column.name), numbers, strict=True)),

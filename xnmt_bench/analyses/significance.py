@@ -1,72 +1,34 @@
-"""Which differences are differences: a paired bootstrap (Koehn 2004), beside the seeds."""
+"""Which differences are differences: a paired test of every two, beside the seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, combinations
-
-import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
-from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Column, Metric, Row
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.comparing import compare, holm
+from xnmt_bench.measuring.metric import Column, Row
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, compared_heading, ends
+from xnmt_bench.report.standing import exceeds_seeds, seed_spread
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
-    "bootstrap over units{paired} (at least {samples:,} samples): {below}. n.s.: not significant "
-    "at {level:g}, p-values corrected for the number of pairs (Holm). seeds: smaller than the "
-    "spread of the seeds, or of the trainings (nmt.seed), so not called a difference."
+    "bootstrap over units{paired} (at least {samples:,} samples): {below}. p-values are by "
+    "exchange of the two at each unit (Riezler and Maxwell 2005); of several trainings (nmt.seed) "
+    "intervals and p-values are by t over trainings. n.s.: not significant at {level:g}, p-values "
+    "corrected for the number of pairs (Holm). seeds: within the spread of the seeds, so not "
+    "called a difference."
 )
 ONE_SEED = (
     "Some rows have one seed, so nothing is known of the spread of their seeds; sweep seed=0,1,2 "
     "to know it."
 )
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Two values, compared on the same resampled units where they share any."""
-
-    effect: float  # the first over the second on a logarithmic scale, else less the second
-    low: float  # its 95 % bootstrap interval
-    high: float
-    p: float  # two-sided: how often resampling turns the difference around, twice, at most 1
-    paired: bool  # both are of the same units, so that each draw is the same for both
-
-
-def compare(
-    metric: Metric, first: Sequence[Measurement], second: Sequence[Measurement], draws: Draws
-) -> Difference:
-    """Compare two things by a metric's headline, averaged over the measurements of their seeds."""
-    together = JointBootstrap([metric, metric], [first, second], draws)
-    first_R, second_R = together.values()
-    log = metric.headline.log
-    # A ratio on a logarithmic scale, where it is symmetric around 0.
-    difference = np.log(first_R / second_R) if log else first_R - second_R
-    drawn_R = difference[1:][~np.isnan(difference[1:])]
-    # The sample itself counts as one of the draws, so that no p is 0 (Davison and Hinkley 1997).
-    # The smaller tail, doubled below for a two-sided test.
-    turned = min((drawn_R <= 0).sum(), (drawn_R >= 0).sum())
-    p = min(1.0, 2 * (turned + 1) / (len(drawn_R) + 1))
-    both_ends = interval(drawn_R)
-    effect, low, high = (float(np.exp(x) if log else x) for x in (difference[0], *both_ends))
-    return Difference(effect, low, high, float(p), together.paired)
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Return P-values corrected for their number (Holm 1979), in the given order."""
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    # The least p times n, the next times n - 1, and never below the one before.
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(stepped, 1.0)[np.argsort(order)]  # the inverse of a permutation
 
 
 class Significance(Analysis):
@@ -110,6 +72,7 @@ class Significance(Analysis):
             "p_corrected",
             "samples",
             "paired",
+            "units",
             "seeds",
             "seed_spread",
             "verdict",
@@ -119,15 +82,11 @@ class Significance(Analysis):
     def _rows(self, panel: Panel) -> list[Row]:
         metric, column = panel.metric, panel.metric.headline
         effect, effect_low, effect_high = _effect(column)
-
-        def spread(pivot: str, name: str) -> float:
-            # One value for each seed.
-            values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
-            return max(values) / min(values) if column.log else max(values) - min(values)
-
-        by_pivot = {pivot: tested for pivot, tested in panel.by_pivot().items() if len(tested) > 1}
+        # Blind rows too: whether a method is better than one of them is the first question.
+        by_pivot = panel.by_pivot(blind=True)
+        by_pivot = {pivot: tested for pivot, tested in by_pivot.items() if len(tested) > 1}
         # The better by the last value of the pivot stands first; behind them what it has no row of.
-        ranked = chain(*(panel.ranked(pivot) for pivot in reversed(by_pivot)))
+        ranked = chain(*(panel.ranked(pivot, blind=True) for pivot in reversed(by_pivot)))
         order = list(dict.fromkeys(ranked))
         pairs = list(combinations(order, 2))
         # The least p-value there can be, corrected for all pairs, has to be able to pass.
@@ -138,11 +97,8 @@ class Significance(Analysis):
             differences = [compare(metric, seeds[a], seeds[b], draws) for a, b in tested]
             corrected = holm([d.p for d in differences])
             for (a, b), d, p in zip(tested, differences, corrected, strict=True):
-                widest = max(spread(pivot, a), spread(pivot, b))
-                size = max(d.effect, 1 / d.effect) if column.log else abs(d.effect)
-                # Resampling of units knows nothing of seeds, so a difference has to exceed their
-                # spread too.
-                verdict = "n.s." if p >= self.level else "seeds" if size <= widest else "different"
+                beyond = exceeds_seeds(panel, pivot, (a, b), d)
+                verdict = "n.s." if p >= self.level else "different" if beyond else "seeds"
                 rows.append(
                     {
                         **panel.condition,
@@ -157,7 +113,8 @@ class Significance(Analysis):
                         "samples": draws.samples,
                         "paired": d.paired,
                         "seeds": min(len(seeds[a]), len(seeds[b])),
-                        "seed_spread": widest,
+                        "units": d.units,
+                        "seed_spread": max(seed_spread(panel, pivot, name) for name in (a, b)),
                         "verdict": verdict,
                     }
                 )

@@ -21,6 +21,7 @@ from xnmt_bench.measuring.metric import SYSTEM, Metric
 from xnmt_bench.registry import load
 from xnmt_bench.report.panels import family
 from xnmt_bench.report.report import collect
+from xnmt_bench.report.standing import standings_of
 from xnmt_bench.report.summary import to_html
 from xnmt_bench.report.table import tables
 from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
@@ -79,7 +80,7 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
             raise MissingError(f"{folder}: no bundle could be read: {next(iter(refused.values()))}")
         scored, left_out = _scored(Path(place), draws)
         origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
-        sections = [_section(*group, origins) for group in _by_system(scored)]
+        sections = [_section(*group, origins, draws) for group in _by_system(scored)]
     loaders = [PackageLoader(f"xnmt_bench.{room}", ".") for room in ("bundles", "report")]
     environment = Environment(loader=ChoiceLoader(loaders), autoescape=True)
     text = environment.get_template("leaderboard.html.jinja").render(
@@ -138,21 +139,23 @@ def _section(
     system: tuple[str, str, str, str],
     scored: Sequence[tuple[Metric, Sequence[ScoredRow]]],
     origins: dict[str, str],
+    draws: Draws,
 ) -> Section:
     corpus, pair, name, model = system
     blind = any(row.measurement.facts.get(BLIND) for _, rows in scored for row in rows)
+    compared = [(metric, rows, standings_of(metric, rows, draws)) for metric, rows in scored]
     # Without any blind row, one sentence of the page stands for the verdicts of all judges.
     verdicts = [
         sentence
-        for metric, rows in scored
-        for sentence in verdict(metric, rows)
+        for metric, rows, standings in compared
+        for sentence in verdict(metric, rows, standings)
         if blind or NOTHING_BLIND not in sentence
     ]
     blocks = [
         # Its own heading stands one level below that of the section.
         Markup(to_html(summary).replace("<h2>", "<h3>", 1).replace("</h2>", "</h3>", 1))
-        for metric, of_metric in scored
-        for _, summary in tables(metric, of_metric, [])
+        for metric, of_metric, standings in compared
+        for _, summary in tables(metric, of_metric, [], standings)
     ]
     files = {
         origin

@@ -150,6 +150,10 @@ class JointBootstrap:
             stream += 1
         self.paired = len(set(self._streams)) == 1 and numbers is not None
 
+    def units(self, thing: int) -> list[Units]:
+        """Return the units of each seed of a thing; where paired, those that all share."""
+        return self._units[thing]
+
     def values(self, column: str | None = None, share: float = 1.0) -> np.ndarray:
         """Return each thing's value on the whole test set, then on each sample: (things, 1 + R).
 

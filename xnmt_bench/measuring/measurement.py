@@ -49,6 +49,8 @@ CAPPED = "capped"  # training ended at its cap of epochs
 # `pipeline.lineage`.
 LINEAGE = "lineage"
 VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
+# How often its system says the target's own word, beside a constant guess: `right`, `constant`.
+AGREEMENT = "agreement"
 # What decides its numbers beside its columns, by name; rows that differ in one are never ranked
 # together.
 SETTINGS = "settings"
@@ -59,6 +61,7 @@ ADDED = ("beam", REVERSE, EXPLAINED, MARKERS)
 # The same of a content: the suite's sentences as the system reads them; the file of another tool.
 SENTENCES, RELEVANCE = "sentences", "relevance"
 ADDED_CONTENT = (SENTENCES, RELEVANCE)
+DECISIONS = "decisions"  # of them, which decisions a row is scored on
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
+    AGREEMENT,
     ALTERS,
     BLIND,
     DOUBTS,
@@ -296,8 +297,17 @@ class Metric(ABC):
             all_content = doors | relevance | dict(content or {}) | dict(late_content())
             return RowIdentity(columns, model, row_facts, all_content)
 
+        def make_with_agreement() -> Evidence | None:
+            evidence = make()
+            of_own_model = explained and doubts is None and job.door("relevance") is None
+            if evidence is None or not of_own_model:
+                return evidence
+            # Explanations of a model that hardly translates mean little, whatever their order.
+            facts = evidence.facts | {AGREEMENT: job.explained.decisions.agreement}
+            return replace(evidence, facts=facts)
+
         # Identified late: the model's fingerprint may need a training, and planning starts none.
-        return PlannedRow(configured, identify, make)
+        return PlannedRow(configured, identify, make_with_agreement)
 
     def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return further rows made of the given ones, such as the best of a family."""
@@ -352,8 +362,9 @@ class SumMetric(Metric):
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Sum each column of the units, weighted, and call `of_sums`."""
-        # All samples at once: (R, U) by (U,) gives (R,).
-        return self.of_sums({name: weights_RU @ units[name] for name in units.columns})
+        # All samples and columns at once: (R, U) by (U, C) gives (R, C).
+        sums_RC = weights_RU @ np.stack([*units.columns.values()], axis=1, dtype=np.float64)
+        return self.of_sums(dict(zip(units.columns, sums_RC.T, strict=True)))
 
 
 def ratio(numerator_R: np.ndarray, denominator_R: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,19 @@ from omegaconf import DictConfig
 from proxies.data import VisibleWords
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Split
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.subwords import SPECIAL, current_span
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.outputs import Translations
 from xnmt_bench.registry import unknown
-from xnmt_bench.rules.extract import LABELLING, REAL, ExtractionOptions, Scenario, label
+from xnmt_bench.rules.extract import (
+    LABELLING,
+    REAL,
+    TEACHER_FORCING,
+    ExtractionOptions,
+    Scenario,
+    label,
+)
 from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, shards
 from xnmt_bench.store import Artefact, Store, Work
 
@@ -116,6 +123,23 @@ class Decisions:
             # Part of the recipe, since readers find a sentence by the size of shards.
             shard_sentences=options.shard_sentences,
         )
+
+    @cached_property
+    def agreement(self) -> dict[str, float]:
+        """How often the system says the target's own word, behind the target's earlier words.
+
+        Returns:
+            `right`, that share of the explained test decisions; and `constant`, the share that the
+            target's most frequent word would have.
+        """
+        folder = self.labels("test", TEACHER_FORCING).path
+        paths = shards(folder, "test")
+        label_N = np.concatenate([read_columns(path, ["label"])["label"] for path in paths])
+        targets = self.split("test", TEACHER_FORCING).target
+        ids = [targets[i] for i in range(self.count("test"))]
+        gold_N = np.concatenate([of[slice(*current_span(of))] for of in ids])
+        right, constant = (label_N == gold_N).mean(), np.bincount(gold_N).max() / len(gold_N)
+        return {"right": float(right), "constant": float(constant)}
 
     def visible_words(self, scenario: Scenario, sentences: int) -> VisibleWords:
         """Return the training decisions with all words that each can see, to draw rules from."""

@@ -37,11 +37,11 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     """Return the headline with its interval, one axes a panel; None where nothing has a number."""
-    shown = [panel for panel in panels if panel.by_pivot(blind=True, partial=True)]
+    shown = [panel for panel in panels if panel.by_pivot(blind=True)]
     if not shown:
         return None
     distinction, column = distinguish(shown), metric.headline
-    measured = {p for panel in shown for p in panel.by_pivot(blind=True, partial=True)}
+    measured = {p for panel in shown for p in panel.by_pivot(blind=True)}
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
     heights = [0.7 + row * len(panel.names) for panel in shown]  # inches
@@ -71,7 +71,7 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
 
 def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
     column = panel.metric.headline
-    by_pivot = panel.by_pivot(blind=True, partial=True)
+    by_pivot = panel.by_pivot(blind=True)
     measured = sorted({name for by_name in by_pivot.values() for name in by_name})
     best = {
         name: min(rank for p in pivots if (rank := panel.rank(p, name)) is not None)

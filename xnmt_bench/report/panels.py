@@ -80,61 +80,42 @@ class Panel:
         """What decides its rows' numbers beside their columns; rows of a panel agree in it."""
         return {k: v for scored_row in self.scored() for k, v in settings_of(scored_row).items()}
 
-    def comparable(self, pivot: str, name: str) -> bool:
-        """Return whether a row counts all decisions, or no row beside it does."""
-        complete = {
-            row_name
-            for row_name, rows in self.rows.get(pivot, {}).items()
-            if any(s.measurement.ok and not s.measurement.partial for s in rows)
-        }
-        return not complete or name in complete
-
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
         return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
 
     def best_rank(self, pivot: str, column: Column, blind: bool) -> float | None:
-        """Return the least rank among blind rows, or among all others; None where there is none.
-
-        Rows that count some decisions alone are left out beside others.
-        """
-        names = [n for n in self.names if self.blind(n) == blind and self.comparable(pivot, n)]
+        """Return the least rank among blind rows, or among all others; None where there is none."""
+        names = [n for n in self.names if self.blind(n) == blind]
         ranks = (self.rank(pivot, name, column) for name in names)
         return min((rank for rank in ranks if rank is not None), default=None)
 
-    def ranked(self, pivot: str) -> list[str]:
-        """Return the names that have a number and are not blind, from the best to the worst.
-
-        Rows that count some decisions alone are left out beside others.
-        """
-        names = (n for n in self.names if not self.blind(n) and self.comparable(pivot, n))
+    def ranked(self, pivot: str, blind: bool = False) -> list[str]:
+        """Return the names that have a number, from the best to the worst; blind ones if wanted."""
+        names = (n for n in self.names if self.blind(n) <= blind)
         # A name without a number has no place.
         ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
 
     def measured(
-        self, pivot: str, derived: bool = False, blind: bool = False, partial: bool = False
+        self, pivot: str, derived: bool = False, blind: bool = False
     ) -> dict[str, list[Measurement]]:
         """Return what can be resampled: the measurements of each name's seeds, by name.
 
-        Rows that were made of others are left out unless `derived`, blind ones unless `blind`; and
-        rows that count some decisions alone unless `partial`, or unless all rows do.
+        Rows that were made of others are left out unless `derived`, blind ones unless `blind`.
         """
         headline = self.metric.headline.name
         by_name = {
             name: [s.measurement for s in rows if _number(s, headline) and s.derived <= derived]
             for name, rows in sorted(self.rows.get(pivot, {}).items())
         }
-        complete = {name: [m for m in seeds if not m.partial] for name, seeds in by_name.items()}
-        if any(complete.values()) and not partial:
-            by_name = complete
         return {n: seeds for n, seeds in by_name.items() if seeds and self.blind(n) <= blind}
 
     def by_pivot(
-        self, derived: bool = False, blind: bool = False, partial: bool = False
+        self, derived: bool = False, blind: bool = False
     ) -> dict[str, dict[str, list[Measurement]]]:
         """Return `measured` for each value of the pivot that has any."""
-        by_pivot = {p: self.measured(p, derived, blind, partial) for p in self.rows}
+        by_pivot = {p: self.measured(p, derived, blind) for p in self.rows}
         return {p: by_name for p, by_name in by_pivot.items() if by_name}
 
     def measurements(self) -> Iterator[tuple[str, Measurement]]:

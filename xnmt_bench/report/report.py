@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xnmt_bench.measuring.bootstrap import Draws, score
@@ -14,9 +15,11 @@ from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import Measurement, ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import family, panels, sortable, sortable_pivot, system_name
+from xnmt_bench.report.standing import Standings
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.report.verdict import verdict
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +77,15 @@ def report(
     metric: Metric,
     scored: Sequence[ScoredRow],
     about: Sequence[str],
+    standings: Sequence[Standings],
     results: Path,
     tracker: Tracker,
 ) -> tuple[list[ShownTable], list[Listing]]:
-    """Write and print a metric's tables, draw its figures, and return what the pages show."""
+    """Write and print a metric's tables, draw its figures, and return what the pages show.
+
+    The verdict stands under the table in its files. On the screen it comes last, and on the page
+    first, with those of the other metrics.
+    """
     # Heavy, and train draws none.
     from xnmt_bench.report.figure import interval_figure, save_figure
     from xnmt_bench.report.heatmap import (
@@ -101,8 +109,10 @@ def report(
         columns = list(dict.fromkeys(column for row in details for column in row))
         write_rows(name, details, columns, results)
     shown: list[ShownTable] = []
-    for name, summary in tables(metric, scored, about):
-        write_summary(name, summary, results)
+    sentences = list(verdict(metric, scored, standings))
+    for name, summary in tables(metric, scored, about, standings):
+        notes = summary.notes if shown else [*sentences, *summary.notes]
+        write_summary(name, replace(summary, notes=notes), results)
         show(summary)
         # The figure stands once, with the headline's table.
         shown.append(ShownTable(name, summary, None if shown else svg))

@@ -158,6 +158,7 @@ _LATEX = str.maketrans(
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     # In LaTeX's oldest font encoding, its default, these three are other signs.
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"≈": r"$\approx$"}
 )
 
 

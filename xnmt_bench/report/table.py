@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 from xnmt_bench.measuring.measurement import FAILED, LINEAGE, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
@@ -25,11 +26,16 @@ from xnmt_bench.report.panels import (
     sort_pivots,
     system_name,
 )
+from xnmt_bench.report.standing import Standing, Standings
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 CAPPED_NOTE = f"{CAP} training ended at its cap of epochs, not by itself."
-LOSES = "‡"  # beside a number that a blind row beats
-LOSES_NOTE = f"{LOSES} a row that never asks the model is better."
+# Beside a number that is not better than every blind row.
+MARKS = {"worse": "‡", "alike": "≈"}
+MARKS_NOTES = {
+    "worse": "‡ worse than a row that never asks the model.",
+    "alike": "≈ not told apart from a row that never asks the model.",
+}
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 SYSTEMS = (
     "Several trainings of a system (nmt.seed), {counts}: their mean, with a 95 % t-interval over "
@@ -58,21 +64,31 @@ def csv_columns(metric: Metric) -> list[str]:
 
 
 def tables(
-    metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]
+    metric: Metric,
+    scored: Sequence[ScoredRow],
+    about: Sequence[str],
+    standings: Sequence[Standings] = (),
 ) -> Iterator[tuple[str, Summary]]:
     """Yield the tables of a metric by name: one, or with a pivot one for each result with a title.
 
-    What other metrics say `about` the systems, a note each, stands under the first.
+    Args:
+        metric: the metric.
+        scored: its rows.
+        about: what other metrics say about the systems, a note each, under the first table.
+        standings: how explainers stand to blind rows, for each panel; see `standings_of`.
     """
     # A column without any number would only take room.
     shown = [c for c in metric.columns if c.shown and any(c.name in s.values for s in scored)]
     shown = shown or [metric.headline]  # without a number, why is all there is to show
     notes = _notes(metric, scored, about)
     if metric.pivot is None:
-        yield metric.name, summarise(metric, scored, metric.title, shown, [], notes)
+        yield metric.name, summarise(metric, scored, metric.title, shown, [], notes, standings)
         return
     beside = [column for column in shown if not column.title and column is not metric.headline]
-    yield metric.name, summarise(metric, scored, metric.title, beside, [metric.headline], notes)
+    yield (
+        metric.name,
+        summarise(metric, scored, metric.title, beside, [metric.headline], notes, standings),
+    )
     for title in dict.fromkeys(c.title for c in shown if c.title):
         together = [c for c in shown if c.title == title]
         # Comb is chosen by the headline, so it has no row for another result.
@@ -89,10 +105,12 @@ def summarise(
     columns: Sequence[Column],
     pivoted: Sequence[Column],
     notes: Sequence[str],
+    standings: Sequence[Standings] = (),
 ) -> Summary:
     """Return one table: of `pivoted` a column each for each value of the pivot, then the `columns`.
 
-    Blind explainers stand behind the others of their panel, unranked, and ceilings last.
+    Blind explainers stand behind the others of their panel, unranked, and ceilings last. The best
+    of those that are better than every blind row is bold; marks say which others are not.
     """
     conditions = panels(metric, scored)
     distinction = distinguish(conditions)
@@ -101,7 +119,9 @@ def summarise(
     pivots = sort_pivots(measured, pivot_values) if pivoted else []
     spread = [(column, pivot) for column in pivoted for pivot in pivots]
     lines = []
-    for panel, texts in zip(conditions, distinction.texts, strict=True):
+    for panel, texts, of_panel in zip(
+        conditions, distinction.texts, standings or repeat({}, len(conditions)), strict=True
+    ):
         names = sorted(panel.names, key=lambda n: _place(panel, n, pivoted))
         ceilings = {name for by_name in panel.ceilings.values() for name in by_name}
         for name in (*names, *sorted(ceilings)):
@@ -113,41 +133,37 @@ def summarise(
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                ranked = not remark and panel.comparable(pivot, name)
-                cell = Cell(*seeds_cell(column, seeds, ranked)) if seeds else absent
-                # The best of those that ask the model is bold, and a blind row may be better.
-                is_best = cell.rank is not None and cell.rank == panel.best_rank(
-                    pivot, column, False
-                )
-                loses = is_best and _blind_is_better(panel, pivot, column)
-                cells.append(_mark(cell, LOSES) if loses else cell)
+                cell = Cell(*seeds_cell(column, seeds, not remark)) if seeds else absent
+                cells.append(_marked(cell, column, metric, of_panel.get(pivot, {}).get(name)))
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
                 # The reason for a missing number stands in the first column alone.
                 first = column is columns[0] and not pivoted
                 having = rows if first else [s for s in rows if column.name in s.values]
                 emphasise = not (pivoted or remark)
-                cells.append(Cell(*seeds_cell(column, having, emphasise)))
+                cell = Cell(*seeds_cell(column, having, emphasise))
+                cells.append(_marked(cell, column, metric, of_panel.get("", {}).get(name)))
             lines.append(Line((*panel.condition.values(), bool(remark)), cells))
     words = [*distinction.varying, compared_heading(metric)]
     headings = list(words)
     headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]
     headings += [c.heading for c in columns]
-    marked = any(LOSES in cell.text for line in lines for cell in line.cells[len(words) :])
-    notes = [*notes, *([LOSES_NOTE] if marked else [])]
+    numbers = [cell.text for line in lines for cell in line.cells[len(words) :]]
+    marked = [word for word, mark in MARKS.items() if any(mark in text for text in numbers)]
+    notes = [*notes, *(MARKS_NOTES[word] for word in marked)]
     return Summary(distinction.title(title), headings, lines, notes, len(words))
 
 
-def _blind_is_better(panel: Panel, pivot: str, column: Column) -> bool:
-    """Return whether a blind row is better than all rows that ask the model."""
-    best, blind = (panel.best_rank(pivot, column, is_blind) for is_blind in (False, True))
-    return best is not None and blind is not None and blind < best
+def _marked(cell: Cell, column: Column, metric: Metric, standing: Standing | None) -> Cell:
+    """Return a cell of the headline with the mark of its standing, and bold only if it is better.
 
-
-def _mark(cell: Cell, mark: str) -> Cell:
-    """Return a cell with a mark behind its number, in front of its interval."""
+    The mark stands behind the number, in front of its interval.
+    """
+    if column is not metric.headline or standing is None or standing.word == "better":
+        return cell
     number, blank, interval = cell.text.partition(" [")
-    return Cell(f"{number} {mark}{blank}{interval}", cell.rank)
+    mark = f" {MARKS[standing.word]}" if standing.word in MARKS else ""
+    return Cell(f"{number}{mark}{blank}{interval}", None)
 
 
 def _heading(metric: Metric, column: Column, pivot: PivotValue, pivots: int) -> str:

@@ -2,39 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from xnmt_bench.measuring.measurement import ScoredRow
-from xnmt_bench.measuring.metric import Column, Metric
-from xnmt_bench.report.panels import Panel, distinguish, panels, pivot_values_of, pooled
+from xnmt_bench.measuring.measurement import AGREEMENT, ScoredRow
+from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
+from xnmt_bench.report.panels import distinguish, panels, pivot_values_of
+from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
 
+# Their order, and how they are said.
+PHRASES = {
+    "better": (0, "better than every blind row"),
+    "alike": (1, "not told apart from {against}"),
+    "worse": (2, "worse than {against}"),
+    "untested": (3, "not tested, since it shares {units} units with {against}, fewer than {least}"),
+}
 NOTHING_BLIND = "no blind row stands beside the explainers, so nothing says what they have to beat"
 
 
-def verdict(metric: Metric, scored: Sequence[ScoredRow]) -> Iterator[str]:
-    """Yield a sentence for each judge and system: who beats every blind row, and who does not.
-
-    An explainer beats a blind row where it is better and the two intervals do not overlap.
+def verdict(
+    metric: Metric, scored: Sequence[ScoredRow], standings: Sequence[Standings]
+) -> Iterator[str]:
+    """Yield what was found: how good each system is, then a sentence for each judge and block.
 
     Args:
         metric: whose headline is compared; without a direction there is nothing to say.
         scored: its rows.
+        standings: of each of their panels; see `standings_of`.
     """
-    # Where numbers do not depend on which words are named, blind rows are beaten by construction.
     if metric.compared != "explainer" or metric.headline.better is None or not metric.of_words:
         return
     shown = [
-        panel
-        for panel in panels(metric, scored)
+        (panel, of_panel)
+        for panel, of_panel in zip(panels(metric, scored), standings, strict=True)
         # A row without an explainer, as of people among themselves, has nothing to beat.
         if any(map(panel.ranked, panel.rows)) and panel.names != [""]
     ]
-    distinction = distinguish(shown)
-    for panel, phrase in zip(shown, distinction.phrases, strict=True):
+    if shown:
+        yield from agreements(scored)
+    distinction = distinguish([panel for panel, _ in shown])
+    for (panel, of_panel), phrase in zip(shown, distinction.phrases, strict=True):
         for pivot in panel.rows:
             if pivot not in metric.csv_only and panel.ranked(pivot):
                 start = ", ".join(filter(None, [f"By {panel.heading(pivot)}", phrase]))
-                yield f"{start}: {_compare_with_blind(panel, pivot)}."
+                found = of_panel.get(pivot, {})
+                yield f"{start}: {_describe(metric.headline, found) or NOTHING_BLIND}."
+
+
+def agreements(scored: Sequence[ScoredRow]) -> list[str]:
+    """Return how often each system says the reference's own word, a sentence each."""
+    sentences = dict[str, None]()
+    for m in (s.measurement for s in scored):
+        if shares := m.facts.get(AGREEMENT):
+            where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
+            right, constant = (percent(shares[name]) for name in ("right", "constant"))
+            sentences[
+                f"{where}: the system says the reference's own word in {right} of the decisions; a "
+                f"constant guess would in {constant}."
+            ] = None
+    return [*sentences]
+
+
+def _describe(column: Column, standings: Mapping[str, Standing]) -> str:
+    """Return the standings in words, those that are better than every blind row first."""
+    by_word: dict[tuple[int, str], list[str]] = {}
+    for name, standing in standings.items():
+        place, words = PHRASES[standing.word]
+        phrase = words.format(against=standing.against, units=standing.units, least=LEAST_UNITS)
+        by_word.setdefault((place, phrase), []).append(f"{name}{_size(column, standing)}")
+    return "; ".join(
+        f"{phrase}: {', '.join(names)}" for (_, phrase), names in sorted(by_word.items())
+    )
+
+
+def _size(column: Column, standing: Standing) -> str:
+    """Return how far a row is from the blind row, with interval and p, in brackets."""
+    if (difference := standing.difference) is None:
+        return ""
+    ends = (difference.effect, difference.low, difference.high)
+    if column.log:
+        effect, low, high = (f"{x:.2f}" for x in ends)
+        size = f"{effect} [{low}, {high}] times {standing.against}"
+    else:
+        effect, low, high = (_signed(column, x) for x in ends)
+        size = f"{effect} [{low}, {high}] beside {standing.against}"
+    p = "p < 0.001" if standing.p < 0.001 else f"p = {standing.p:.3f}"
+    return f" ({size}, {p})"
+
+
+def _signed(column: Column, value: float) -> str:
+    return f"{'+' if value > 0 else ''}{column.form(value)}"
 
 
 def definitions(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> dict[str, str]:
@@ -74,63 +130,3 @@ def _lowered(text: str) -> str:
 
 def _direction(column: Column) -> str:
     return f"; {column.better} is better" if column.better else ""
-
-
-def _compare_with_blind(panel: Panel, pivot: str) -> str:
-    blind = [
-        name
-        for name in panel.names
-        if panel.blind(name)
-        and panel.comparable(pivot, name)
-        and panel.value(pivot, name) is not None
-    ]
-    if not blind:
-        return NOTHING_BLIND
-    column = panel.metric.headline
-    # Named is the strongest blind row, though every one of them has to be beaten.
-    best = min(blind, key=lambda name: panel.rank(pivot, name) or 0.0)
-    groups: dict[str, list[str]] = {"beats": [], "ahead": [], "not": []}
-    for name in panel.ranked(pivot):
-        groups[_standing(panel, pivot, name, blind)].append(name)
-    value = pooled(column, panel.of(pivot, best))
-    assert value is not None
-    strongest = f"{best} ({column.form(value[0])})"
-    parts = []
-    if names := groups["beats"]:
-        parts.append(f"{_listed(names)} {_verb(names, 'beats', 'beat')} every blind row")
-    if names := groups["ahead"]:
-        verb = _verb(names, "is", "are")
-        parts.append(f"{_listed(names)} {verb} ahead of every blind row, within the intervals")
-    if names := groups["not"]:
-        verb = _verb(names, "does", "do")
-        parts.append(f"{_listed(names)} {verb} not beat {strongest}, which never asks the model")
-    return "; ".join(parts)
-
-
-def _standing(panel: Panel, pivot: str, name: str, blind: Sequence[str]) -> str:
-    """Return how an explainer stands to all blind rows: `beats`, `ahead` or `not`."""
-    column = panel.metric.headline
-    own_numbers = pooled(column, panel.of(pivot, name))
-    blind_numbers = [numbers for n in blind if (numbers := pooled(column, panel.of(pivot, n)))]
-    assert own_numbers is not None
-    # By the values alone first: whether it is ahead; the intervals then say how surely.
-    if not all(
-        column.least_first(own_numbers[0]) < column.least_first(row[0]) for row in blind_numbers
-    ):
-        return "not"
-    # A blind row that is not the best may have the wider interval.
-    lower = column.better == "lower"
-    apart = all(
-        own_numbers[2] < row[1] if lower else own_numbers[1] > row[2] for row in blind_numbers
-    )
-    return "beats" if apart else "ahead"
-
-
-def _verb(names: Sequence[str], singular: str, several: str) -> str:
-    return singular if len(names) == 1 else several
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in words."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
-from xnmt_bench.measuring.measurement import CAPPED, COUNTED, DOUBTS, SETTINGS, Evidence
+from xnmt_bench.measuring.measurement import CAPPED, COUNTED, DECISIONS, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
@@ -110,9 +110,14 @@ def sum_by_sentence(
         if not counted_N.any():
             raise NotApplicable("it speaks of no decision of the test set")
         of_gold = explainer.needs_gold or explainer.of_target_words
+        which = "all"
         if of_gold or explainer.against_gold:
-            gold = "is" if of_gold else "is not"
-            facts[COUNTED] = {"gold": gold, "decisions": int(counted_N.sum()), "of": len(scores)}
+            gold, count = "is" if of_gold else "is not", int(counted_N.sum())
+            facts[COUNTED] = {"gold": gold, "decisions": count, "of": len(scores)}
+            if count < len(scores):
+                which = f"{count:,} of {len(scores):,}, whose label {gold} the target's word"
+        # Such decisions may be the easy ones, so that rows of all are another block.
+        facts[SETTINGS] |= {DECISIONS: which}
         if against_gold:
             # Units of a test set of their own, so that no analysis compares them with others.
             test_set = f"{test_set}, labels that are not the target's word"

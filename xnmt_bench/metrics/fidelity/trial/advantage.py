@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.significance import holm
 from xnmt_bench.measuring.bootstrap import Draws, interval, t_interval, weights
+from xnmt_bench.measuring.comparing import holm
 from xnmt_bench.measuring.metric import Row
 
 # Of A in L and in C, the last axis. The margin is above 0 where A has the right sign in both.
@@ -93,9 +93,14 @@ def pair_notes(rows: Sequence[Row], draws: Draws) -> list[str]:
 
 
 def _p(margin_P: np.ndarray) -> float:
-    """Return the one-sided p of a t-test over pairs that the margin is above 0; NaN for one."""
+    """Return the one-sided p of a t-test over pairs that the margin is above 0; NaN for one.
+
+    Margins that are equal show no spread, and without one there is no evidence: p = 1.
+    """
     if len(margin_P) < 2:
         return float("nan")
+    if np.ptp(margin_P) == 0:
+        return 1.0
     from scipy import stats  # heavy, and only several pairs are tested
 
     return float(stats.ttest_1samp(margin_P, 0, alternative="greater").pvalue)

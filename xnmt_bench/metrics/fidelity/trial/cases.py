@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import LINEAGE, SETTINGS, Measurement
+from xnmt_bench.measuring.measurement import DECISIONS, LINEAGE, SETTINGS, Measurement
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.report.panels import Panel, agree, family
@@ -151,9 +151,9 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
     cases: dict[tuple[Any, ...], list[Case]] = {}
     for panel in panels:
         shared = {c: v for c, v in panel.condition.items() if c not in ("nmt", "model", SETTINGS)}
-        settings = panel.settings
-        # Also rows of some decisions: those that are compared are the same for all rows.
-        for pivot, by_name in panel.by_pivot(blind=True, partial=True).items():
+        # Of rows of some decisions and of all alike the planted ones are compared.
+        settings = {name: v for name, v in panel.settings.items() if name != DECISIONS}
+        for pivot, by_name in panel.by_pivot(blind=True).items():
             for others, name, measurements in _by_others(by_name):
                 condition = shared | {"others": others}
                 of_case = condition | {SETTINGS: panel.condition[SETTINGS]}

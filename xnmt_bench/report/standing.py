@@ -1,0 +1,175 @@
+"""Where each explainer stands to the rows that never ask the model: a test, and three words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.comparing import Difference, compare, holm, share_units
+from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.report.panels import Panel, panels
+
+Word = Literal["better", "alike", "worse", "untested"]
+LEVEL = 0.05
+LEAST_UNITS = 20  # below, a test says little, and none is made
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an explainer stands to the blind rows of its panel.
+
+    Attributes:
+        word: `better` than every blind row; `alike`, not told apart from one; `worse` than one; or
+            `untested`, where they share too few units.
+        against: that blind row: of an explainer that is better than all, the one nearest to it.
+        difference: of the explainer from it; None where nothing was tested.
+        p: corrected for the number of explainers; of `worse` also for that of blind rows.
+        units: how many both share.
+    """
+
+    word: Word
+    against: str
+    difference: Difference | None
+    p: float
+    units: int
+
+
+Standings = Mapping[str, Mapping[str, Standing]]  # by value of the pivot and explainer
+
+
+def standings_of(metric: Metric, scored: Sequence[ScoredRow], draws: Draws) -> list[Standings]:
+    """Return the standings of each panel of a metric, in the order of `panels`.
+
+    Where numbers do not depend on which words are named, blind rows are beaten by construction, and
+    nothing is compared.
+    """
+    compared = metric.compared == "explainer" and metric.of_words
+    return [
+        {pivot: compare_with_blind(panel, pivot, draws) for pivot in panel.rows} if compared else {}
+        for panel in panels(metric, scored)
+    ]
+
+
+def compare_with_blind(panel: Panel, pivot: str, draws: Draws) -> dict[str, Standing]:
+    """Return where each explainer of a panel stands, by its name; nothing without a blind row.
+
+    Each explainer is compared with every blind row, paired over the units that both have. It is
+    better if it is better than all of them: all of these tests have to reject, so that their number
+    needs no correction (Berger 1982). It is worse if it is worse than one of them, whose number is
+    corrected for. Both p-values are corrected for the number of explainers (Holm 1979).
+
+    Args:
+        panel: whose rows.
+        pivot: the value of the pivot.
+        draws: of the intervals and the tests, at the least.
+    """
+    by_name = panel.measured(pivot, derived=True, blind=True)
+    blind = {name: rows for name, rows in by_name.items() if panel.blind(name)}
+    explainers = {name: rows for name, rows in by_name.items() if name not in blind}
+    if not blind or panel.metric.headline.better is None:
+        return {}
+    # The least p-value that there can be, corrected for all, has to be able to pass.
+    least = math.ceil(4 * len(explainers) * len(blind) / LEVEL)
+    draws = Draws(max(draws.samples, least), draws.seed)
+    tests: dict[str, _Tests] = {}
+    standings: dict[str, Standing] = {}
+    for name, rows in explainers.items():
+        few = {b: n for b, other in blind.items() if (n := share_units(rows, other)) < LEAST_UNITS}
+        if few:
+            against = min(few, key=few.__getitem__)
+            standings[name] = Standing("untested", against, None, math.nan, few[against])
+        else:
+            differences = {b: compare(panel.metric, rows, blind[b], draws) for b in blind}
+            gains = {b: _gain(panel, d) for b, d in differences.items()}
+            beyond = {b: exceeds_seeds(panel, pivot, (name, b), d) for b, d in differences.items()}
+            ps = {b: d.p if beyond[b] else 1.0 for b, d in differences.items()}
+            tests[name] = _Tests(differences, gains, ps)
+    return standings | _decide(tests)
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """One explainer against every blind row.
+
+    Attributes:
+        differences: by blind row.
+        gains: how far it is ahead of each; negative where it is behind.
+        ps: of each difference; 1 where it is within the spread of seeds.
+    """
+
+    differences: Mapping[str, Difference]
+    gains: Mapping[str, float]
+    ps: Mapping[str, float]
+
+    @property
+    def better(self) -> float:
+        """The p-value of being better than all: the greatest, and 1 where it is not ahead."""
+        return max(p if self.gains[b] > 0 else 1.0 for b, p in self.ps.items())
+
+    @property
+    def worse(self) -> float:
+        """The p-value of being worse than one of them, corrected for their number."""
+        return min(1.0, len(self.ps) * min(self._behind.values(), default=1.0))
+
+    @property
+    def _behind(self) -> dict[str, float]:
+        return {b: p for b, p in self.ps.items() if self.gains[b] < 0}
+
+    def nearest(self, word: Word) -> str:
+        """Return the blind row that decides the word."""
+        if word == "better":
+            return max(self.ps, key=self.ps.__getitem__)
+        if word == "worse":
+            return min(self._behind, key=self._behind.__getitem__)
+        return min(self.gains, key=self.gains.__getitem__)
+
+
+def _decide(tests: Mapping[str, _Tests]) -> dict[str, Standing]:
+    """Return the standing of each explainer."""
+    standings = {}
+    better_p, worse_p = (
+        dict(zip(tests, holm(ps), strict=True))
+        for ps in ([t.better for t in tests.values()], [t.worse for t in tests.values()])
+    )
+    for name, of in tests.items():
+        word: Word = (
+            "better" if better_p[name] < LEVEL else "worse" if worse_p[name] < LEVEL else "alike"
+        )
+        against = of.nearest(word)
+        ahead = word == "better" or (word == "alike" and of.gains[against] > 0)
+        p = better_p[name] if ahead else worse_p[name]
+        difference = of.differences[against]
+        standings[name] = Standing(word, against, difference, float(p), difference.units)
+    return standings
+
+
+def _gain(panel: Panel, difference: Difference) -> float:
+    """Return how far the first is ahead; of ratios the logarithm."""
+    column = panel.metric.headline
+    size = math.log(difference.effect) if column.log else difference.effect
+    return size if column.better == "higher" else -size
+
+
+def seed_spread(panel: Panel, pivot: str, name: str) -> float:
+    """Return how far the seeds of a row lie apart; on a scale of ratios as a ratio."""
+    column = panel.metric.headline
+    values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
+    if not values:
+        return 1.0 if column.log else 0.0
+    return max(values) / min(values) if column.log else max(values) - min(values)
+
+
+def exceeds_seeds(panel: Panel, pivot: str, names: Sequence[str], difference: Difference) -> bool:
+    """Return whether a difference is greater than the spread of the seeds of each of two rows.
+
+    Resampling of units knows nothing of seeds. A test over systems does: their trainings differ.
+    """
+    if difference.systems > 1:
+        return True
+    effect = difference.effect
+    size = max(effect, 1 / effect) if panel.metric.headline.log else abs(effect)
+    return size > max(seed_spread(panel, pivot, name) for name in names)
