@@ -748,11 +748,9 @@ def test_blind_rows_of_a_curve_are_named_and_never_the_best(tmp_path):
     for k in (1, 2):
         write_k(tmp_path, k, 2, 6)
         write_k(tmp_path, k, 1, 6, "lexicon", blind=True)
-        counted = {"gold": "is not", "decisions": 1, "of": 3}
-        write_k(tmp_path, k, 1, 6, "some", counted=counted)
     lines = {line.cells[0].text: line.cells for line in curve_of(tmp_path).summary.lines}
-    assert {*lines} == {"attention", "lexicon (blind)", "some"}
-    assert all(cell.rank is None for name in ("lexicon (blind)", "some") for cell in lines[name])
+    assert {*lines} == {"attention", "lexicon (blind)"}
+    assert all(cell.rank is None for cell in lines["lexicon (blind)"])
     assert [cell.rank is None for cell in lines["attention"]].count(False) == 2
 
 

@@ -7,7 +7,7 @@ from statistics import stdev
 import pytest
 from measured import AER, FIDELITY, SYSTEM, scored
 
-from xnmt_bench.measuring.measurement import COUNTED, SETTINGS
+from xnmt_bench.measuring.measurement import DECISIONS, SETTINGS
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
@@ -138,21 +138,19 @@ def test_references_are_of_every_training():
     assert panel.references == {"nmt": references}
 
 
-def test_a_row_of_some_decisions_is_resampled_with_its_like_alone():
-    some = scored(
-        FIDELITY | {"explainer": "some"}, {"ppl": 2.0}, **{COUNTED: {"decisions": 4, "of": 9}}
-    )
-    [mixed] = panels(Fidelity(), [row(), some])
-    assert mixed.names == ["attention", "some"]
-    assert [*mixed.by_pivot()["fn"]] == ["attention"]
-    assert [*mixed.by_pivot(partial=True)["fn"]] == ["attention", "some"]
-    every = scored(
-        FIDELITY | {"explainer": "all"}, {"ppl": 2.0}, **{COUNTED: {"decisions": 9, "of": 9}}
-    )
-    [whole] = panels(Fidelity(), [row(), every])
-    assert [*whole.by_pivot()["fn"]] == ["all", "attention"]
-    [alone] = panels(Fidelity(), [some])
-    assert [*alone.by_pivot()["fn"]] == ["some"]
+def test_rows_of_some_decisions_are_a_block_of_their_own():
+    """Such decisions may be the easy ones."""
+    which = {"some": "4 of 9", "others": "4 of 9", "all": "all"}
+    rows = [
+        scored(FIDELITY | {"explainer": name}, {"ppl": 2.0}, **{SETTINGS: {DECISIONS: text}})
+        for name, text in which.items()
+    ]
+    built = panels(Fidelity(), rows)
+    assert sorted(panel.names for panel in built) == [["all"], ["others", "some"]]
+    assert {panel.condition[SETTINGS] for panel in built} == {
+        "decisions: all",
+        "decisions: 4 of 9",
+    }
 
 
 def test_references_stand_beside_every_panel_that_they_know_nothing_against():

@@ -213,7 +213,7 @@ def test_what_other_metrics_say_of_a_system_stands_under_its_table():
 def test_csv_has_exactly_the_columns(tmp_path):
     metric, status = Fidelity(), 'failed: "a", b\nc'
     rows = [row(values={"hit_at_k": 0.25}), row(status=status, model="m1")]
-    shown, _ = report(metric, rows, [], tmp_path, Tables())
+    shown, _ = report(metric, rows, [], [{}] * 2, tmp_path, Tables())
     assert [s.name for s in shown] == ["fidelity"]
     with (tmp_path / "fidelity.csv").open(newline="") as file:
         header, *lines = csv.reader(file)
@@ -388,7 +388,7 @@ def test_kl_divergences_have_a_table_of_their_own(tmp_path):
     kl = {"kl": 0.5, "kl_low": 0.4, "kl_high": 0.6}
     assert [name for name, _ in tables(Fidelity(), [row()], [])] == ["fidelity"]
     rows = [row(values=kl), row(explainer="other"), row(instantiation="rn")]
-    shown, _ = report(Fidelity(), rows, [], tmp_path, Tables())
+    shown, _ = report(Fidelity(), rows, [], [{}], tmp_path, Tables())
     assert [s.name for s in shown] == ["fidelity", "fidelity_kl"]
     text = (tmp_path / "fidelity_kl.md").read_text()
     assert text.startswith("| explainer | FN |")  # RN's was not measured
@@ -399,7 +399,7 @@ def test_kl_divergences_have_a_table_of_their_own(tmp_path):
         assert "0.50" in (tmp_path / f"fidelity_kl.{ending}").read_text()
     assert not (tmp_path / "fidelity_kl.csv").exists()  # every number stands in fidelity.csv
     assert (tmp_path / "fidelity.csv").read_text().count("0.5,0.4,0.6") == 1
-    report(Fidelity(), [row()], [], tmp_path / "without", Tables())
+    report(Fidelity(), [row()], [], [{}], tmp_path / "without", Tables())
     assert not (tmp_path / "without" / "fidelity_kl.md").exists()
 
 
@@ -472,7 +472,7 @@ def test_symmetrised_links_are_compared_with_each_other(tmp_path):
 def test_every_form_of_a_table_without_a_pivot_is_written(tmp_path):
     metric = AlignmentErrorRate()
     rows = aligned(tmp_path / "in", (6, {}), (8, {"seed": 1}), (7, {"seed": 2}))
-    [shown], _ = report(metric, rows, [], tmp_path / "out", Tables())
+    [shown], _ = report(metric, rows, [], [{}], tmp_path / "out", Tables())
     with (tmp_path / "out" / "aer.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert list(lines[0]) == [

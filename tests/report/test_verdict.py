@@ -1,17 +1,20 @@
-"""The verdict says, judge by judge, which explainers beat every blind row."""
+"""The verdict says, judge by judge, how explainers stand to the rows that never ask the model."""
 
 from dataclasses import replace
 
-import pytest
-from measured import FIDELITY, SYSTEM, scored
+from measured import FIDELITY, SYSTEM, Tables, scored
 
-from xnmt_bench.measuring.measurement import BLIND, COUNTED, PIVOT
+from xnmt_bench.measuring.comparing import Difference
+from xnmt_bench.measuring.measurement import AGREEMENT, BLIND, PIVOT
 from xnmt_bench.measuring.metric import Column, SumMetric
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.registry import entries, load
+from xnmt_bench.report.report import report
+from xnmt_bench.report.standing import Standing
+from xnmt_bench.report.summary import to_latex, to_markdown
 from xnmt_bench.report.table import tables
-from xnmt_bench.report.verdict import definitions, verdict
+from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
 
 METRIC = Fidelity()
 
@@ -21,63 +24,79 @@ def row(explainer, ppl, low, high, instantiation="fn", blind=False):
     return scored(keys, {"ppl": ppl, "ppl_low": low, "ppl_high": high}, **{BLIND: blind})
 
 
-def test_groups_follow_from_values_and_intervals():
-    rows = [
-        row("clear", 2.0, 1.9, 2.1),
-        row("near", 2.9, 2.7, 3.1),
-        row("lost", 9.0, 8.0, 10.0),
-        row("lexicon", 3.0, 2.9, 3.1, blind=True),
-        row("random", 20.0, 19.0, 21.0, blind=True),
-    ]
-    assert list(verdict(METRIC, rows)) == [
-        "By FN: clear beats every blind row; near is ahead of every blind row, within the "
-        "intervals; lost does not beat lexicon (3.00), which never asks the model."
+def difference(effect):
+    return Difference(effect, 0.9 * effect, 1.1 * effect, 0.002, True, 60)
+
+
+ROWS = [
+    row("clear", 2.0, 1.9, 2.1),
+    row("near", 2.9, 2.7, 3.1),
+    row("lost", 9.0, 8.0, 10.0),
+    row("short", 2.5, 2.0, 3.0),
+    row("lexicon", 3.0, 2.9, 3.1, blind=True),
+]
+STANDINGS = [
+    {
+        "fn": {
+            "clear": Standing("better", "lexicon", difference(0.5), 0.0004, 60),
+            "near": Standing("alike", "lexicon", difference(0.97), 0.3, 60),
+            "lost": Standing("worse", "lexicon", difference(3.0), 0.012, 60),
+            "short": Standing("untested", "lexicon", None, float("nan"), 12),
+        }
+    }
+]
+
+
+def test_the_three_words_stand_with_ratio_interval_and_p():
+    assert list(verdict(METRIC, ROWS, STANDINGS)) == [
+        "By FN: better than every blind row: clear (0.50 [0.45, 0.55] times lexicon, p < 0.001); "
+        "not told apart from lexicon: near (0.97 [0.87, 1.07] times lexicon, p = 0.300); "
+        "worse than lexicon: lost (3.00 [2.70, 3.30] times lexicon, p = 0.012); "
+        "not tested, since it shares 12 units with lexicon, fewer than 20: short."
     ]
 
 
-def test_a_worse_blind_row_with_a_wider_interval_counts_too():
-    rows = [
-        row("clear", 2.0, 1.9, 2.1),
-        row("lexicon", 3.0, 2.9, 3.1, blind=True),
-        row("random", 4.0, 2.05, 6.0, blind=True),
+def test_marks_say_what_the_sentence_says():
+    [(_, summary)] = tables(METRIC, ROWS, [], STANDINGS)
+    cells = {line.cells[0].text: line.cells[-1] for line in summary.lines}
+    assert cells["clear"].text == "2.00 [1.90, 2.10]" and cells["clear"].rank is not None
+    assert cells["near"].text == "2.90 ≈ [2.70, 3.10]" and cells["near"].rank is None
+    assert cells["lost"].text == "9.00 ‡ [8.00, 10.00]" and cells["lost"].rank is None
+    assert cells["short"].rank is None and cells["lexicon (blind)"].rank is None
+    assert [note for note in summary.notes if note[0] in "‡≈"] == [
+        "‡ worse than a row that never asks the model.",
+        "≈ not told apart from a row that never asks the model.",
     ]
-    [sentence] = verdict(METRIC, rows)
-    assert sentence == "By FN: clear is ahead of every blind row, within the intervals."
+    assert "**2.00 [1.90, 2.10]**" in to_markdown(summary)
+    assert r"2.90 $\approx$" in to_latex(summary)
+
+
+def test_the_verdict_stands_in_every_file_of_the_table(tmp_path):
+    report(METRIC, ROWS, [], STANDINGS, tmp_path, Tables())
+    for ending in ("txt", "md", "tex"):
+        text = " ".join((tmp_path / f"fidelity.{ending}").read_text(encoding="utf-8").split())
+        assert "better than every blind row: clear" in text, ending
+
+
+def test_the_systems_quality_comes_first():
+    facts = ROWS[0].measurement.facts | {AGREEMENT: {"right": 0.19, "constant": 0.07}}
+    rows = [replace(ROWS[0], measurement=replace(ROWS[0].measurement, facts=facts)), *ROWS[1:]]
+    first, _ = verdict(METRIC, rows, STANDINGS)
+    assert first == (
+        "toy en-de transformer: the system says the reference's own word in 19.0 % of the "
+        "decisions; a constant guess would in 7.0 %."
+    )
 
 
 def test_each_judge_has_its_own_sentence_in_reading_order():
-    rows = [
-        row("clear", 2.0, 1.9, 2.1),
-        row("lexicon", 3.0, 2.9, 3.1, blind=True),
-        row("clear", 9.0, 8.9, 9.1, "base"),
-        row("lexicon", 3.0, 2.9, 3.1, "base", blind=True),
-    ]
-    base, fn = verdict(METRIC, rows)
-    assert base.startswith("By Base: clear does not beat lexicon (3.00)")
-    assert fn == "By FN: clear beats every blind row."
-
-
-def test_without_a_blind_row_nothing_is_beaten():
-    [sentence] = verdict(METRIC, [row("clear", 2.0, 1.9, 2.1)])
-    assert "no blind row stands beside" in sentence
+    rows = [*ROWS, row("clear", 9.0, 8.9, 9.1, "base")]
+    base, fn = verdict(METRIC, rows, [{"base": {}, **STANDINGS[0]}])
+    assert base == f"By Base: {NOTHING_BLIND}."
+    assert fn.startswith("By FN: better than every blind row")
 
 
 def test_systems_that_are_compared_have_no_verdict():
-    assert list(verdict(Quality(), [])) == []
-
-
-@pytest.mark.parametrize(("blind_ppl", "marked"), [(1.5, True), (2.5, False)])
-def test_the_bold_row_that_a_blind_row_beats_is_marked(blind_ppl, marked):
-    rows = [
-        row("clear", 2.0, 1.9, 2.1),
-        row("worse", 4.0, 3.9, 4.1),
-        row("lexicon", blind_ppl, 1.4, 2.6, blind=True),
-    ]
-    [(_, summary)] = tables(METRIC, rows, [])
-    cells = [cell.text for line in summary.lines for cell in line.cells]
-    assert ("2.00 ‡ [1.90, 2.10]" in cells) == marked
-    assert "4.00 [3.90, 4.10]" in cells  # only the best is marked
-    assert any("never asks the model is better" in note for note in summary.notes) == marked
+    assert list(verdict(Quality(), [], [])) == []
 
 
 def test_every_column_of_a_table_says_what_it_is():
@@ -104,34 +123,6 @@ def test_a_heading_of_two_metrics_is_defined_for_each():
     metrics = of("quality", system), of("student", "of the student"), of("again", system)
     texts = definitions([(metric, rows) for metric in metrics])
     assert texts == {"BLEU": "of the system", "BLEU (student)": "of the student"}
-
-
-def partial(explainer, ppl, **more):
-    """A row that counts some of the decisions."""
-    scored_row = row(explainer, ppl, ppl - 0.1, ppl + 0.1, **more)
-    facts = scored_row.measurement.facts | {COUNTED: {"gold": "is", "decisions": 4, "of": 9}}
-    return replace(scored_row, measurement=replace(scored_row.measurement, facts=facts))
-
-
-def test_rows_of_some_decisions_are_compared_with_their_like_alone():
-    """Such decisions may be the easy ones."""
-    rows = [
-        row("clear", 2.0, 1.9, 2.1),
-        row("worse", 4.0, 3.9, 4.1),
-        row("lexicon", 3.0, 2.9, 3.1, blind=True),
-        partial("gold_alignment", 1.5, blind=True),
-        partial("of_a_file", 1.0),
-    ]
-    [sentence] = verdict(METRIC, rows)
-    assert sentence.startswith("By FN: clear beats every blind row; worse does not beat lexicon")
-    assert "gold_alignment" not in sentence and "of_a_file" not in sentence
-    [(_, summary)] = tables(METRIC, rows, [])
-    cells = {line.cells[0].text: line.cells[-1] for line in summary.lines}
-    assert cells["clear"].text == "2.00 [1.90, 2.10]"  # without a mark
-    assert cells["of_a_file"].rank is None and cells["clear"].rank is not None
-    # Alone they are compared.
-    [sentence] = verdict(METRIC, rows[-2:])
-    assert sentence == "By FN: of_a_file beats every blind row."
 
 
 def test_what_no_table_shows_is_not_defined():

@@ -80,11 +80,16 @@ def t_test(values: Sequence[float]) -> float:
 
     Values that are equal show no spread, and without one there is no evidence.
     """
-    if len(values) < 2 or np.ptp(values) == 0:
+    if len(values) < 2 or is_constant(np.asarray(values)):
         return 1.0
     from scipy import stats  # heavy, and only several systems are tested
 
     return float(stats.ttest_1samp(values, 0).pvalue)
+
+
+def is_constant(values: np.ndarray) -> bool:
+    """Return whether values are equal but for rounding."""
+    return bool(np.ptp(values) <= 1e-9 * np.abs(values).max())
 
 
 def _by_system(seeds: Sequence[Measurement]) -> dict[str, list[Measurement]]:

@@ -23,6 +23,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, load_explainer
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
+from xnmt_bench.report.standing import standings_of
 from xnmt_bench.report.verdict import verdict
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance, all_rules
@@ -196,7 +197,8 @@ def test_no_order_is_as_good_as_a_reversed_one_and_blind_rows_are_not_beaten(tmp
     scored = collect(Robustness(), tmp_path, Draws(20, 0))
     [panel] = panels(Robustness(), scored)
     assert panel.rank("", "reversed") == panel.rank("", "lost") < panel.rank("", "kept")
-    assert not list(verdict(Robustness(), scored))
+    standings = standings_of(Robustness(), scored, Draws(20, 0))
+    assert standings == [{}] and not list(verdict(Robustness(), scored, standings))
     chance = [note for note in Robustness().notes(scored) if "a drawn word" in note]
     assert chance == [
         "toy transformer: a drawn word would be the same first word in 25.0 % (source) and 25.0 % "

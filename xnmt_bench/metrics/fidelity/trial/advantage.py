@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.measuring.bootstrap import Draws, interval, t_interval, weights
-from xnmt_bench.measuring.comparing import holm
+from xnmt_bench.measuring.comparing import holm, is_constant
 from xnmt_bench.measuring.metric import Row
 
 # Of A in L and in C, the last axis. The margin is above 0 where A has the right sign in both.
@@ -99,7 +99,7 @@ def _p(margin_P: np.ndarray) -> float:
     """
     if len(margin_P) < 2:
         return float("nan")
-    if np.ptp(margin_P) == 0:
+    if is_constant(margin_P):
         return 1.0
     from scipy import stats  # heavy, and only several pairs are tested
 
