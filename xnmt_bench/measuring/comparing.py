@@ -16,7 +16,7 @@ import numpy as np
 
 from xnmt_bench.measuring.bootstrap import BLOCK, Draws, JointBootstrap, interval, t_interval
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.measuring.metric import Column, Metric
 from xnmt_bench.measuring.units import Units, common
 
 
@@ -43,26 +43,38 @@ class Difference:
 
 
 def compare(
-    metric: Metric, first: Sequence[Measurement], second: Sequence[Measurement], draws: Draws
+    metric: Metric,
+    first: Sequence[Measurement],
+    second: Sequence[Measurement],
+    draws: Draws,
+    column: str | None = None,
 ) -> Difference:
-    """Compare two things by a metric's headline, averaged over the measurements of their seeds.
+    """Compare two things by a result, averaged over the measurements of their seeds.
 
     Where both were measured of the same systems, and of several, the system is the unit.
+
+    Args:
+        metric: of both.
+        first: the measurements of one.
+        second: those of the other.
+        draws: of the interval and the test.
+        column: the result; the metric's headline, if not given.
     """
+    result = next((c for c in metric.columns if c.name == column), metric.headline)
     by_first, by_second = _by_system(first), _by_system(second)
     if len(by_first) > 1 and by_first.keys() == by_second.keys():
         pairs = [(by_first[system], by_second[system]) for system in by_first]
-        return _compare_systems(metric, pairs, share_units(first, second))
+        return _compare_systems(metric, result, pairs, share_units(first, second))
     together = JointBootstrap([metric, metric], [first, second], draws)
-    difference_R = _difference(metric, *together.values())
+    difference_R = _difference(result, *together.values(result.name))
     drawn_R = difference_R[1:][~np.isnan(difference_R[1:])]
     ends = interval(drawn_R)
     if together.paired:
         units = together.units(0), together.units(1)
-        p, count = _exchange(metric, *units, draws), len(units[0][0])
+        p, count = _exchange(metric, result, *units, draws), len(units[0][0])
     else:
         p, count = _turned(drawn_R), 0
-    effect, low, high = (_unlogged(metric, x) for x in (difference_R[0], *ends))
+    effect, low, high = (_unlogged(result, x) for x in (difference_R[0], *ends))
     return Difference(effect, low, high, p, together.paired, count)
 
 
@@ -101,26 +113,27 @@ def _by_system(seeds: Sequence[Measurement]) -> dict[str, list[Measurement]]:
 
 def _compare_systems(
     metric: Metric,
+    result: Column,
     pairs: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
     units: int,
 ) -> Difference:
     """Compare on each system; the t-test and its interval are over systems."""
     differences = []
     for pair in pairs:
-        values = JointBootstrap([metric, metric], pair, Draws(0, 0)).values()
-        differences.append(float(_difference(metric, *values)[0]))
-    effect, low, high = (_unlogged(metric, x) for x in t_interval(differences))
+        values = JointBootstrap([metric, metric], pair, Draws(0, 0)).values(result.name)
+        differences.append(float(_difference(result, *values)[0]))
+    effect, low, high = (_unlogged(result, x) for x in t_interval(differences))
     return Difference(effect, low, high, t_test(differences), True, units, len(pairs))
 
 
-def _difference(metric: Metric, first_R: np.ndarray, second_R: np.ndarray) -> np.ndarray:
+def _difference(result: Column, first_R: np.ndarray, second_R: np.ndarray) -> np.ndarray:
     """Return the difference of values; of logarithms where differences are ratios."""
     # A ratio on a logarithmic scale, where it is symmetric around 0.
-    return np.log(first_R / second_R) if metric.headline.log else first_R - second_R
+    return np.log(first_R / second_R) if result.log else first_R - second_R
 
 
-def _unlogged(metric: Metric, value: float) -> float:
-    return float(np.exp(value) if metric.headline.log else value)
+def _unlogged(result: Column, value: float) -> float:
+    return float(np.exp(value) if result.log else value)
 
 
 def _turned(drawn_R: np.ndarray) -> float:
@@ -131,12 +144,13 @@ def _turned(drawn_R: np.ndarray) -> float:
 
 
 def _exchange(
-    metric: Metric, first: Sequence[Units], second: Sequence[Units], draws: Draws
+    metric: Metric, result: Column, first: Sequence[Units], second: Sequence[Units], draws: Draws
 ) -> float:
     """Return the p of a difference under exchange of the two at each unit.
 
     Args:
-        metric: whose headline is compared.
+        metric: of both.
+        result: that is compared.
         first: the units of each seed, the same units for all.
         second: the same of the other.
         draws: how often what both have is exchanged.
@@ -144,10 +158,13 @@ def _exchange(
     values: list[list[np.ndarray]] = [[], []]
     for pair in product(first, second):  # every seed of one with every seed of the other
         both = _joined(*pair)
-        parts = [_score_exchanged(metric, both, kept_RU) for kept_RU in _kept(len(pair[0]), draws)]
+        parts = [
+            _score_exchanged(metric, result, both, kept_RU)
+            for kept_RU in _kept(len(pair[0]), draws)
+        ]
         for side in (0, 1):
             values[side].append(np.concatenate([part[side] for part in parts]))
-    difference_R = np.abs(_difference(metric, *(np.mean(side, axis=0) for side in values)))
+    difference_R = np.abs(_difference(result, *(np.mean(side, axis=0) for side in values)))
     drawn_R = difference_R[1:][~np.isnan(difference_R[1:])]
     # Sums of the same numbers in another order differ by rounding.
     as_great = drawn_R >= difference_R[0] * (1 - 1e-9)
@@ -155,11 +172,11 @@ def _exchange(
 
 
 def _score_exchanged(
-    metric: Metric, both: Units, kept_RU: np.ndarray
+    metric: Metric, result: Column, both: Units, kept_RU: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the headline of both things (R,), which keep some units and exchange the others."""
+    """Return the result of both things (R,), which keep some units and exchange the others."""
     weights = (np.hstack([kept_RU, 1 - kept_RU]), np.hstack([1 - kept_RU, kept_RU]))
-    first_R, second_R = (metric.score(both, w)[metric.headline.name] for w in weights)
+    first_R, second_R = (metric.score(both, w)[result.name] for w in weights)
     return first_R, second_R
 
 
