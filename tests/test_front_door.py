@@ -434,6 +434,6 @@ class TestShippedSystem:
             "explainer=gradient_norm", "proxy.training.max_epochs=1", "threads=1", cwd=tmp_path,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert "left out to be quick: the explainer's own proxies" in done.stdout
+        assert "left out to be quick: judge own (judge=[base,own,evalx])" in done.stdout
         shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
-        assert "Left out to be quick: the explainer's own proxies" in shown.stdout
+        assert "Left out to be quick: judge own (judge=[base,own,evalx])" in shown.stdout

@@ -72,14 +72,15 @@ def train(config: DictConfig) -> None:
         repair(Path(config.store))
         return
     with _start(config, "train") as tracker:
+        _warn_of_usual_corpus(config)
         job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
         check_doors(metrics.values(), job)
         plan = plan_job(job, metrics.values())
         for line in plan.lines():
             log.info("%s", line)
-        for sentence in config.left_out:
-            log.info("left out to be quick: %s", sentence)
+        for omission in job.left_out:
+            log.info("left out to be quick: %s", omission)
         # After the plan, which is what a dry run is for.
         if config.dry_run:
             if plan.error:
@@ -89,6 +90,17 @@ def train(config: DictConfig) -> None:
             errors = _make_all(job, metrics.values(), tracker)
         if errors:
             raise errors[0]
+
+
+def _warn_of_usual_corpus(config: DictConfig) -> None:
+    """Warn where a system of the user's is measured on the corpus that nothing chose."""
+    chosen = any(option.startswith("corpus") for option in HydraConfig.get().overrides.task)
+    usual = HydraConfig.get().runtime.choices.get("corpus") == "toy"
+    if config.nmt.path and usual and not chosen:
+        log.warning(
+            "nmt.path is given and corpus is not: the system is measured on generated sentences "
+            "(corpus=toy); give corpus=text corpus.root=DIR"
+        )
 
 
 def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exception]:

@@ -144,7 +144,7 @@ class Main(Section):
     outputs: DoorSection
     scores: ScoresSection
     relevance: RelevanceSection
-    left_out: Sequence[Text]
+    left_out: dict[Text, Any]
     explain: Text | None
     explain_target: Text | None
     explain_foil: Text | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property, partial
@@ -37,6 +38,7 @@ from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, write
 from xnmt_bench.store import Artefact, Store, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
+log = logging.getLogger(__name__)
 SCORED = 4096  # passages a shard
 FROM_FILE = "xnmt_bench.explainers.from_file.FromFile"
 # Of a corpus's configuration, what its class is not told.
@@ -104,6 +106,21 @@ class Job:
         return {"relevance": phi.content} if phi.get("_target_") == FROM_FILE else {}
 
     @property
+    def left_out(self) -> list[str]:
+        """What a quick experiment leaves out, by the values that are configured in the end."""
+        omissions = []
+        for name, usual in plain(self.config.left_out).items():
+            value = plain(OmegaConf.select(self.config, name))
+            if isinstance(usual, list):
+                if missing := [each for each in usual if each not in value]:
+                    omissions.append(f"{name} {', '.join(missing)} ({name}=[{','.join(usual)}])")
+            elif usual is None and value is not None:
+                omissions.append(f"all but the first {value} ({name}={value}; null for all)")
+            elif usual is not None and value is not None and value < usual:
+                omissions.append(f"{name}={value} ({usual} as usual)")
+        return omissions
+
+    @property
     def from_files(self) -> bool:
         """Whether something comes in by a door, so that it can be measured without training."""
         return any(map(self.door, READERS))
@@ -138,7 +155,11 @@ class Job:
         if self.from_files:
             return []
         learnt = self.system.learnt_texts
-        return list(about_texts(self.texts, learnt, self.store, self.config.doubts))
+        doubts = list(about_texts(self.texts, learnt, self.store, self.config.doubts))
+        for doubt in doubts:
+            # At once: what comes behind may take hours.
+            log.warning("of little meaning: %s: %s", self.corpus.name, doubt)
+        return doubts
 
     def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
         """Return the same of a metric's own test pairs, as the corpus is written."""

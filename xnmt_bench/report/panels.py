@@ -440,7 +440,8 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
 
     Beside them, which altered explainers stand in no table.
     """
-    generated, doubts, left_out = set(), set(), dict[str, None]()
+    measurements = [*measurements]
+    generated, left_out = set(), dict[str, None]()
     altered = set()
     versions: dict[str, set[str]] = {}
     for m in measurements:
@@ -451,8 +452,6 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
             altered.add(m.identity["explainer"])
         if m.facts.get("generated"):
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")
-        where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
-        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.get(DOUBTS, [])}
     unlike = [
         f"Rows were made by different versions of {library}: {', '.join(sorted(numbers))}."
         for library, numbers in sorted(versions.items())
@@ -461,7 +460,16 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
     quick = [f"Left out to be quick: {sentence}." for sentence in left_out]
     names = ", ".join(sorted(altered))
     unshown = [f"In no table, and compared by analysis=[meta]: {names}."] if altered else []
-    return [*sorted(generated), *sorted(doubts), *quick, *unlike, *unshown]
+    return [*sorted(generated), *doubts_about(measurements), *quick, *unlike, *unshown]
+
+
+def doubts_about(measurements: Iterable[Measurement]) -> list[str]:
+    """Return why numbers of a system on a corpus mean little, a sentence each."""
+    doubts = set()
+    for m in measurements:
+        where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
+        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.get(DOUBTS, [])}
+    return sorted(doubts)
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:

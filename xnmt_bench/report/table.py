@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
+from typing import Any
 
 from xnmt_bench.measuring.measurement import FAILED, LINEAGE, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
@@ -123,27 +124,32 @@ def summarise(
         conditions, distinction.texts, standings or repeat({}, len(conditions)), strict=True
     ):
         names = sorted(panel.names, key=lambda n: _place(panel, n, pivoted))
+        most_seeds = max((len(_seeds(panel, name)) for name in panel.names), default=0)
         ceilings = {name for by_name in panel.ceilings.values() for name in by_name}
         for name in (*names, *sorted(ceilings)):
             # Of all values of the pivot.
             rows = [s for pivot in (panel.ceilings | panel.rows) for s in panel.of(pivot, name)]
             remark = "blind" if panel.blind(name) else "ceiling" if name in ceilings else ""
+            unranked = bool(remark)
+            # A seed of its own is no mean over those of its block.
+            if 0 < (count := len(_seeds(panel, name))) < most_seeds:
+                remark = ", ".join(filter(None, [remark, f"{count} of {most_seeds} seeds"]))
             cells = [Cell(text) for text in (*texts, f"{name} ({remark})" if remark else name)]
             # What is n/a for one value of the pivot is so for all: the explainer is silent.
             absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                cell = Cell(*seeds_cell(column, seeds, not remark)) if seeds else absent
+                cell = Cell(*seeds_cell(column, seeds, not unranked)) if seeds else absent
                 cells.append(_marked(cell, column, metric, of_panel.get(pivot, {}).get(name)))
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
                 # The reason for a missing number stands in the first column alone.
                 first = column is columns[0] and not pivoted
                 having = rows if first else [s for s in rows if column.name in s.values]
-                emphasise = not (pivoted or remark)
+                emphasise = not (pivoted or unranked)
                 cell = Cell(*seeds_cell(column, having, emphasise))
                 cells.append(_marked(cell, column, metric, of_panel.get("", {}).get(name)))
-            lines.append(Line((*panel.condition.values(), bool(remark)), cells))
+            lines.append(Line((*panel.condition.values(), unranked), cells))
     words = [*distinction.varying, compared_heading(metric)]
     headings = list(words)
     headings += [_heading(metric, c, pivot_values[p], len(pivots)) for c, p in spread]
@@ -152,6 +158,12 @@ def summarise(
     marked = [word for word, mark in MARKS.items() if any(mark in text for text in numbers)]
     notes = [*notes, *(MARKS_NOTES[word] for word in marked)]
     return Summary(distinction.title(title), headings, lines, notes, len(words))
+
+
+def _seeds(panel: Panel, name: str) -> set[Any]:
+    """Return the seeds that a row has numbers of; none of one that draws nothing."""
+    rows = (s for pivot in panel.rows for s in panel.of(pivot, name))
+    return {s.row.get("seed", "") for s in rows if s.measurement.ok} - {""}
 
 
 def _marked(cell: Cell, column: Column, metric: Metric, standing: Standing | None) -> Cell:

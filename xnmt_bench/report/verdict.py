@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xnmt_bench.measuring.measurement import AGREEMENT, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
-from xnmt_bench.report.panels import distinguish, panels, pivot_values_of
+from xnmt_bench.report.panels import distinguish, doubts_about, panels, pivot_values_of
 from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
 
 # Their order, and how they are said.
@@ -38,6 +38,7 @@ def verdict(
         if any(map(panel.ranked, panel.rows)) and panel.names != [""]
     ]
     if shown:
+        yield from doubts_about(s.measurement for s in scored)
         yield from agreements(scored)
     distinction = distinguish([panel for panel, _ in shown])
     for (panel, of_panel), phrase in zip(shown, distinction.phrases, strict=True):
