@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LABELS = {"bleu": "BLEU, validation", "contrastive": "accuracy %, contrastive"}
+LABELS = {
+    "bleu": "BLEU, validation",
+    "chrf": "chrF, validation",
+    "contrastive": "accuracy %, contrastive",
+}
 
 
 def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
-    """Return BLEU and accuracy over the steps of a training, an axes each.
+    """Return BLEU, or chrF, and accuracy over the steps of a training, an axes each.
 
     Args:
         system: its name.
