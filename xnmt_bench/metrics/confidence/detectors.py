@@ -142,7 +142,12 @@ def length_ratio(source: str, target: str, languages: tuple[str, str] = ANY_LANG
 def digits_differ(source: str, target: str) -> bool:
     """Return whether the numbers in digits are not the same (Rikters 2018, section 4)."""
     # As bags: languages order numbers in other ways.
-    return Counter(DIGITS.findall(source)) != Counter(DIGITS.findall(target))
+    return Counter(_find_numbers(source)) != Counter(_find_numbers(target))
+
+
+def _find_numbers(text: str) -> list[str]:
+    # Arabic, Hindi and Thai have digits of their own, and Chinese texts wide ones.
+    return ["".join(str(unicodedata.digit(c)) for c in run) for run in DIGITS.findall(text)]
 
 
 def strange_symbols(source: str, target: str) -> int:
