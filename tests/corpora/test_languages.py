@@ -36,9 +36,8 @@ def test_the_tokenizer_of_a_language(tokenizer, names):
 
 def test_codes_of_a_language_in_every_form():
     forms = "zho_Hans cmn zh-CN deu_Latn de_AT ger arb_Arab nob_Latn DE yue_Hant klingon"
-    assert [language_code(form) for form in forms.split()] == (
-        "zh zh zh de de de ar no de yue klingon".split()
-    )
+    codes = " ".join(map(language_code, forms.split()))
+    assert codes == "zh zh zh de de de ar no de yue klingon"
     assert function_words("deu_Latn") == function_words("de") != frozenset()
 
 
@@ -46,7 +45,7 @@ def test_words_are_those_of_sacrebleu():
     chinese = "他买了2.5公斤iPhone，很贵。"
     expected = BLEU(tokenize="zh").tokenizer(chinese).split()
     assert cut_words(chinese, "zho_Hans") == expected
-    assert expected == "他 买 了 2.5 公 斤 iPhone ， 很 贵 。".split()
+    assert " ".join(expected) == "他 买 了 2.5 公 斤 iPhone ， 很 贵 。"
     text = "It's  2.5 kg, isn't it?"
     assert cut_words(text, "en") == cut_words(text) == text.split()
     assert tokenizer_signature("de", "en") == "13a"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.rules.extract import Scenario
+from xnmt_bench.rules.extract import REAL, Scenario
 from xnmt_bench.rules.table import (
     Rules,
     all_rules,
@@ -45,6 +46,19 @@ class RuleSet:
         self.learned_from: Scenario = job.config.learned_from
         self.explained = job.explained
         self.decisions = job.explained.decisions
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What decides every judge's numbers beside the columns of its row."""
+        config, job = self.job.config, self.job
+        reads_translations = REAL in (self.scenario, self.learned_from)
+        return {
+            "test sentences": job.explained_sentences,
+            "seed of the draw": config.rules.seed,
+            "special words": "admitted" if config.rules.admit_special else "left out",
+            "training precision": job.options.precision,
+            **(job.search_settings if reads_translations else {}),
+        }
 
     @cached_property
     def test_artefact(self) -> Artefact:

@@ -282,8 +282,11 @@ class Metric(ABC):
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage
-            if of_system and (reading := job.reading):
-                row_facts[SETTINGS] = reading | row_facts.get(SETTINGS, {})
+            settings = (job.reading if of_system else {}) | (
+                job.learning_settings if explained else {}
+            )
+            if settings:
+                row_facts[SETTINGS] = settings | row_facts.get(SETTINGS, {})
             open_doors = self.open_doors(job) if of_system else {}
             doors = {kind: door.fingerprint for kind, door in open_doors.items()}
             # The metric's own keys come last, so that it may override what the job says.

@@ -356,6 +356,16 @@ class Job:
         )
 
     @property
+    def learning_settings(self) -> dict[str, str]:
+        """What explainers, judges and students learn from; empty where a file explains."""
+        if self.door("relevance") is not None:
+            return {}
+        settings = {"training text": self.texts.training_text}
+        if self.explained.explainer.needs_gold:  # that of training sentences is read too
+            settings["annotation"] = fingerprint(self.corpus.recipe())[:6]
+        return settings
+
+    @property
     def model_id(self) -> str:
         """The fingerprint of the system that is measured; empty where files stand for it."""
         return "" if self.from_files else self.system.fingerprint

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
 from xnmt_bench.corpora.subwords import SEPARATOR, Subwords
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.store import Artefact, Store, fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -149,18 +151,41 @@ class Texts:
         return np.asarray(places)
 
     @cached_property
+    def training_text(self) -> str:
+        """How many training pairs there are, and which, such as `29,000 (3fa2c1)`."""
+        files = self.encoded.files
+        digest = fingerprint({name: files[name] for name in files if name.startswith("train.")})
+        return f"{len(self.split('train')):,} ({digest[:6]})"
+
+    @cached_property
     def test_set(self) -> str:
         """What a test sentence's number counts in: the same for every corpus with this test set."""
         return test_set(self.corpus)
 
 
 def test_set(corpus: Corpus) -> str:
-    """Name the test set of a corpus by its own text, without its training data."""
+    """Name the test set of a corpus by all that its sentences hold, without its training data.
+
+    Documents and gold annotation count too: under another gold the same text is another task.
+    """
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
         # Text and no ids: two systems with other vocabularies share a test set.
-        digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
+        digest.update(f"{sentence.source}\t{sentence.target}\t{sentence.position}\n".encode())
+        if sentence.gold is not None:
+            digest.update(_canonical(sentence.gold).encode())
     return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"
+
+
+def _canonical(value: Any) -> str:
+    """Return an annotation as text that is the same in every process: sets are sorted."""
+    if is_dataclass(value):
+        return f"({', '.join(_canonical(getattr(value, f.name)) for f in fields(value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_canonical, value)))}}}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_canonical, value))}]"
+    return repr(value)
 
 
 def name_sentences(number_N: np.ndarray) -> str:

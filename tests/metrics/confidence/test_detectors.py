@@ -21,7 +21,8 @@ from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed
 from xnmt_bench.metrics.confidence.predicts import Predicts
 from xnmt_bench.metrics.confidence.quality import sentence_quality
-from xnmt_bench.metrics.confidence.sentences import Reading, numbers_of, rows
+from xnmt_bench.metrics.confidence.sentences import Reading, numbers_of
+from xnmt_bench.metrics.confidence.sentences import rows as measure_rows
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.words import Tokens, Weighed
@@ -197,13 +198,13 @@ def test_digits_and_length():
 
 def chinese_rows(translations, references=None):
     """What is measured of translations of a sentence of six words."""
-    source = Tokens.of("▁He ▁bought ▁two ▁books ▁about ▁history".split(), False)
+    source = Tokens.of(["▁He", "▁bought", "▁two", "▁books", "▁about", "▁history"], False)
     sentences = [
         Weighed(n, source, Tokens.of(["▁" + text], False), np.full((1, 6), 1 / 6), None, None)
         for n, text in enumerate(translations)
     ]
     reading = Reading("paper", "keep", "pieces", True, ("en", "zho_Hans"))
-    return rows(sentences, reading, references, partial(sentence_quality, "zh"))
+    return measure_rows(sentences, reading, references, partial(sentence_quality, "zh"))
 
 
 def test_right_chinese_translations_are_no_suspects():

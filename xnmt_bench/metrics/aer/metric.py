@@ -183,6 +183,7 @@ class AER(SumMetric):
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
+            settings |= job.learning_settings
             if method != FORWARD and kind == "explained":
                 settings[REVERSE] = alignments.reverse_family[:6]
             return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})

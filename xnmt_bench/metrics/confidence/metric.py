@@ -277,7 +277,7 @@ class Confidence(Metric):
         evidence = self._evidence(artefact, reading, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
         if door is None or door.format != ANNOTATED:  # it is of the configured test set
-            facts[SETTINGS] = facts[SETTINGS] | {"test sentences": job.explained_sentences}
+            facts[SETTINGS] |= {"test sentences": job.explained_sentences} | job.search_settings
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)

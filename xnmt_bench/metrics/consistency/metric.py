@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,13 @@ from xnmt_bench.measuring.measurement import (
     BLIND_EXPLAINER,
     DOUBTS,
     EXPLAINED,
-    LINEAGE,
     SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
-    RowIdentity,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, hundredths
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
@@ -263,7 +261,7 @@ class Consistency(SumMetric):
         # Before any row is planned, so that a wrong file or name ends the run at once.
         resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
-            identity = {
+            identity: dict[str, Any] = {
                 "corpus": suite.name,
                 "lang_pair": f"{self._source(job)}-{language}",
                 "nmt": translation_set.nmt,
@@ -277,15 +275,16 @@ class Consistency(SumMetric):
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
             facts: dict[str, Any] = {
-                BLIND: translation_set.nmt == REFERENCE
-            }  # people are not ranked
+                BLIND: translation_set.nmt == REFERENCE,  # people are not ranked
+                "generated": self._of_corpus and job.corpus.generated,
+            }
             if self.relevance:
                 facts[BLIND_EXPLAINER] = job.explained.explainer.blind
             # By what files hold: two versions of a suite under one name are two rows.
             content = {"suite": suite.fingerprint} | self._file_content()
             if resolver is not None:
                 content["resolver"] = resolver.fingerprint
-            if not translation_set.people:
+            if not (translation_set.people or translation_set.own):
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
             if self.learn_from == TRAIN:
@@ -295,13 +294,16 @@ class Consistency(SumMetric):
             if self._explained:
                 content |= job.file_relevance
             # A row of a file or of people depends on the system by its relevance alone.
-            late_content = None
-            if self._explained and not translation_set.own:
-                late_content = partial(_system_content, job)
-            model = job if translation_set.own else None
-            identify = partial(_identify, identity, model, facts, content, late_content)
-            yield PlannedRow(
-                identity, identify, partial(self._evidence, translation_set, morphology, resolver)
+            of_relevance = self._explained and not translation_set.own
+            yield self.plan(
+                job,
+                partial(self._evidence, translation_set, morphology, resolver),
+                late_content=partial(_system_content, job) if of_relevance else dict,
+                of_system=translation_set.own,
+                doubts=list,  # those about the links and genders come with the evidence
+                facts=facts,
+                content=content,
+                **identity,
             )
 
     def _resolve_suite(self, suite: Suite) -> Resolver | None:
@@ -523,6 +525,7 @@ class Consistency(SumMetric):
             limited = most is not None and most < len(translation_set.pairs)
             # By the option and not by the sentences, which may differ before and after tuning.
             settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
+            settings |= job.learning_settings
         facts[SETTINGS] = settings
         return Evidence(units, made_by | beside, facts, files)
 
@@ -595,26 +598,6 @@ def _about_genders(
             f"the genders of pronoun and entity show in {100 * share:.1f} % of the pronouns: "
             f"are the translations {language} (metric.consistency.language)?"
         )
-
-
-def _identify(
-    columns: Row,
-    job: Job | None,
-    facts: dict[str, Any],
-    content: dict[str, str],
-    late_content: Callable[[], dict[str, str]] | None = None,
-) -> RowIdentity:
-    """Return the identity of a row; the job is that of a system's own translations.
-
-    `late_content` gives content that is known once a system is trained.
-    """
-    if late_content is not None:
-        content = content | late_content()
-    if job is None:
-        return RowIdentity(columns, "", facts, content)
-    model = job.model_id  # this may train the system
-    of_system = {LINEAGE: job.lineage, SETTINGS: job.reading}
-    return RowIdentity(columns, model, facts | of_system, content)
 
 
 def _system_content(job: Job) -> dict[str, str]:

@@ -98,12 +98,10 @@ class MeasuredSet:
 
     @cached_property
     def _made_by(self) -> str:
-        """The fingerprint of the scores; of a file's with the way that they go."""
+        """The fingerprint of the scores."""
         job = self.scores.job
         if door := job.door("scores"):
-            # The bytes do not say which way scores go, and the other way gives another accuracy.
-            sign = "" if job.config.scores.higher_is_better else "-"
-            return f"{sign}{door.fingerprint}"
+            return door.fingerprint
         return job.scored(self.scores.passages(self.number)).fingerprint
 
     @cached_property

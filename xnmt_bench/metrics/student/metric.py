@@ -210,8 +210,10 @@ class Student(SumMetric):
         settings = {
             "test sentences": name_sentences(number_U),
             "training sentences": students.sentences,
+            "training precision": job.options.precision,
             "beam": self.beam,
             TOKENIZER: tokenizer_signature(language),
+            **job.learning_settings,
             **{f"student {name}": value for name, value in vars(self.options).items()},
         }
         facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
