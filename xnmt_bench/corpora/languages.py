@@ -21,8 +21,8 @@ _BY_LANGUAGE = {
     **dict.fromkeys(("zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "lzh"), "zh"),
     "ja": "ja-mecab",
     "ko": "ko-mecab",
-    # sacrebleu has none of their own that is there offline: Thai, Lao, Khmer, Burmese and Shan,
-    # Tibetan and Dzongkha.
+    # sacrebleu cuts these by pieces of a model that has to be downloaded: Thai, Lao, Khmer,
+    # Burmese, Shan, Tibetan and Dzongkha. Characters need no download.
     **dict.fromkeys(("th", "tts", "nod", "lo", "km", "my", "shn", "bo", "dz"), CHARACTERS),
 }
 _BY_SCRIPT = {
