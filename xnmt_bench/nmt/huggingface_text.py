@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tokenizers import AddedToken
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.subwords import MARKER, SPECIAL, Subwords, marker_symbols
+from xnmt_bench.corpora.subwords import MARKER, SPECIAL, WORD_START, Subwords, marker_symbols
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.foreign import Renumbering
 
@@ -31,7 +31,9 @@ class HubSubwords(Subwords):
         self._made_from = f"{made_from} {key}"
         written = {number: piece for piece, number in tokenizer.get_vocab().items()}
         # Vocabularies are padded to a round size with ids that nothing is written as.
-        self._pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
+        pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
+        # A blank is a byte of its own in ByT5, and begins a word as all others' mark does.
+        self._pieces = [WORD_START if piece == " " else piece for piece in pieces]
         # Of a shared vocabulary the target side has them too, and its model never writes them.
         self.markers = frozenset(
             i for i, piece in enumerate(self._pieces) if MARKER.fullmatch(piece)

@@ -293,6 +293,7 @@ class System:
         if model := subwords[f"{side}_model"]:
             return SentencePiece(model)
         kind, size, count = subwords.type, subwords[f"{side}_size"], subwords.get("sentences")
+        normalization = subwords.get("normalization", "nmt_nfkc")
         corpus = self._corpus.vocabulary_corpus()
         # No entry where all are read, so that vocabularies of earlier versions are found.
         sample = {"sentences": count} if count else {}
@@ -301,7 +302,7 @@ class System:
             # Of the training split alone: test words must not shape the vocabulary.
             texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
             texts = draw_sample(texts, count) if count else texts
-            train_subwords(texts, folder / "subwords.model", kind, size)
+            train_subwords(texts, folder / "subwords.model", kind, size, normalization)
 
         artefact = self._store.make(
             "subwords",
@@ -311,6 +312,7 @@ class System:
             side=side,
             type=kind,
             size=size,
+            normalization=normalization,
             **sample,
         )
         return SentencePiece(artefact.path / "subwords.model")

@@ -16,6 +16,7 @@ from xnmt_bench.corpora.contrastive.group import (
     checked,
 )
 from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import COUNT
 
@@ -177,7 +178,7 @@ def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
         true, *variants = map(Variant, texts)
         antecedent = None
         if phrase := record.get("src ante phrase"):
-            antecedent = Antecedent(distance, tuple(phrase.split()))
+            antecedent = Antecedent(distance, tuple(split_words(phrase)))
         return checked(
             Group(
                 record["src segment"],

@@ -48,7 +48,7 @@ from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.store import Artefact, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
@@ -305,7 +305,10 @@ class Confidence(Metric):
             problems: list[str] = []
             ends: set[str] = set()
             # The first goes into the error if nothing can be read, their number under the table.
-            good = _ends_noted(skip_unreadable(weighed_sentences, problems), ends)
+            sentences: Iterable[Weighed | DataError] = weighed_sentences
+            if reading.unit == "words":
+                sentences = require_words(sentences)
+            good = _ends_noted(skip_unreadable(sentences, problems), ends)
             kept = written(good, folder / WEIGHTS, weighed_sentences.shares)
             train = None if trained_on is None else trained_on.sentences("train")
             columns = rows(kept, reading, references, quality, train)
