@@ -131,6 +131,14 @@ def pytest_configure(config):
         forked.start_server()
 
 
+def pytest_runtest_setup(item):
+    """Skip a test where a folder or file of `shared/data` that it reads is absent."""
+    for mark in item.iter_markers("shared"):
+        for name in mark.args:
+            if not (DATA / name).exists():
+                pytest.skip(f"needs shared/data/{name}")
+
+
 def pytest_collection_finish():
     """Let no collection look again through all that the tests have imported."""
     gc.collect()

@@ -5,10 +5,7 @@ import csv
 import pytest
 from conftest import DATA, command
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (DATA / "multi30k").exists(), reason="Multi30k is not here"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.shared("multi30k")]
 
 
 def first_lines(folder, count):

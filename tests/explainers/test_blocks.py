@@ -188,7 +188,7 @@ def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
         load_explainer(name, heads=9).relevance(*case)
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="no shared/data here")
+@pytest.mark.shared("reference/alti_plus.json")
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
 def test_alti_equals_its_authors_code(name, theirs, monkeypatch):

@@ -251,7 +251,7 @@ def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, t
     assert all(how == "" for name, how in rows if name == "eflomal")
 
 
-@pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
+@pytest.mark.shared("alignments/rwth_deen")
 def test_a_file_of_any_tool_is_scored_alone(tmp_path):
     gold = [f"gold={RWTH}/alignment.talp", "gold_base=1"]
     giza = RWTH / "baselines"
@@ -276,7 +276,7 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
         assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
+@pytest.mark.shared("alignments/rwth_deen")
 @pytest.mark.parametrize(
     ("hypothesis", "more", "doubts"),
     [
