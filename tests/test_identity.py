@@ -32,7 +32,7 @@ TINY = ["nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16", "nmt.sizes.layers
         "nmt.sizes.heads=2", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=600",
         "corpus.subwords.source_size=300", "corpus.subwords.target_size=300"]  # fmt: skip
 COMMON = ["explainer=attention", "device=cpu", "threads=1", "trainer.progress_bar=false",
-          "rules.train_sentences=40", "rules.test_sentences=10", "rules.largest_k=2", "proxy=fn",
+          "rules.train_sentences=40", "rules.test_sentences=16", "rules.largest_k=2", "proxy=fn",
           "proxy.training.max_epochs=1", "proxy.sizes.dimension=16", "proxy.sizes.hidden=16",
           "bootstrap.samples=10"]  # fmt: skip
 DISCOURSE = ["corpus=toy_discourse", "corpus.train=80", "corpus.valid=10", "corpus.test=16",
@@ -42,7 +42,7 @@ PRONOUNS = ["corpus=toy_coreference", "corpus.train=400", "corpus.valid=10", "co
             "metric.consistency.suite=corpus", "metric.consistency.links=explainer",
             "metric.consistency.relevance=true"]  # fmt: skip
 SMALL_METRICS = {
-    "causes": {"sentences": 12, "substitutes": 2, "heuristic": True, "least": 0.001},
+    "causes": {"sentences": 16, "substitutes": 2, "heuristic": True, "least": 0.001},
     "erasure": {"sentences": 5, "curves": 5, "limited": 3},
     "infidelity": {"sentences": 5, "samples": 3},
     "robustness": {"sentences": 5, "samples": 2, "depths": 2},
@@ -120,6 +120,12 @@ OTHER = {
     "trainer.precision": "bf16-mixed",
     "trainer.validate_every": 1,
 }
+OTHER_FILE = {
+    "corpus.training.splits.train": lambda name: "train2",
+    "corpus.training.splits.valid": lambda name: "valid2",
+    "corpus.text": lambda paths: [path.replace("test.", "test2.") for path in paths],
+    "corpus.links": lambda path: f"{path}2",
+}
 # What an opened system refuses: other languages than its own, and another context.
 REFUSED = ("corpus.reversed", "nmt.context.")
 NOUNS = ["Hund dog", "Mann man", "Vogel bird", "Baum tree", "Tag day", "Brief letter"]
@@ -148,13 +154,14 @@ def write_pairs(folder, name, lines):
 def write_corpus(folder):
     """Text, and gold links of its test set."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = pairs(84)
+    made = pairs(92)
     for name, part in (("train", made[:64]), ("valid", made[64:72]), ("test", made[72:])):
         write_pairs(folder, name, part)
     write_pairs(folder, "train2", made[:60])
     write_pairs(folder, "valid2", made[64:71])
-    (folder / "gold").write_text("0-0 1-1 2-2 3-3 4-4 5-5 6-6\n" * 12)
-    (folder / "gold2").write_text("1-0 0-1 2-2 3-4 4-3 5-5 6-6\n" * 12)
+    write_pairs(folder, "test2", [*made[73:], made[72]])
+    (folder / "gold").write_text("0-0 1-1 2-2 3-3 4-4 5-5 6-6\n" * 20)
+    (folder / "gold2").write_text("1-0 0-1 2-2 3-4 4-3 5-5 6-6\n" * 20)
     return folder
 
 
@@ -283,6 +290,8 @@ def leaves(node, where=""):
 
 def other_value(name, value):
     """Another value of a leaf; None where there is none by rule."""
+    if name in OTHER_FILE:
+        return OTHER_FILE[name](value)
     if name in OTHER:
         return OTHER[name] if OTHER[name] != value else None
     if isinstance(value, bool):
@@ -348,3 +357,89 @@ def test_a_leaf_that_changes_units_changes_their_row(base):
     assert not unlisted, "leaves without another value here: add one to OTHER"
     changes = ((name, changed(config, name, value)) for name, value in leaves_changed)
     assert faults_of(base, changes) == []
+
+
+def of_metrics(config, *metrics, judges=("base",), explainer=None, **main):
+    """The configuration with some metrics and judges alone."""
+    copy = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    copy.metric = {name: copy.metric[name] for name in metrics}
+    copy.judge = {name: copy.judge[name] for name in judges}
+    if explainer:
+        copy.explainer = configure(f"explainer={explainer}").explainer
+    return OmegaConf.merge(copy, main)
+
+
+# What differed and was one row: the other job, whose rows must stand in blocks of their own.
+OTHER_TASKS = {
+    "gold of alignment": (dict(metrics=["aer"]), "corpus.links"),
+    "gold of an explainer": (
+        dict(metrics=["fidelity"], explainer="gold_alignment"),
+        "corpus.links",
+    ),
+    "beam of labels": (dict(metrics=["fidelity"], scenario="real"), "nmt.beam"),
+    "beam of lessons": (
+        dict(metrics=["fidelity"], judges=["evalx"], learned_from="real"),
+        "nmt.beam",
+    ),
+    "beam of translations": (dict(metrics=["confidence"]), "nmt.beam"),
+    "text of a lexicon": (
+        dict(metrics=["aer"], explainer="lexicon"),
+        "corpus.training.splits.train",
+    ),
+    "text of a judge": (
+        dict(metrics=["fidelity"], judges=["evalx"]),
+        "corpus.training.splits.train",
+    ),
+    "draw of sentences": (dict(metrics=["fidelity"], judges=["evalx"]), "rules.seed"),
+    "special words": (dict(metrics=["fidelity"]), "rules.admit_special"),
+    "precision of a judge": (dict(metrics=["fidelity"], judges=["evalx"]), "trainer.precision"),
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    return opened(write_corpus(tmp_path_factory.mktemp("tasks") / "text"))
+
+
+@pytest.mark.parametrize("task", OTHER_TASKS)
+def test_unlike_tasks_are_rows_in_blocks_of_their_own(config, task, tmp_path):
+    options, leaf = OTHER_TASKS[task]
+    options = dict(options)
+    config = of_metrics(config, *options.pop("metrics"), **options)
+    other = changed(config, leaf, other_value(leaf, OmegaConf.select(config, leaf)))
+    before, after = run(config, tmp_path / "one"), run(other, tmp_path / "two")
+    assert before and before.keys() != after.keys()
+    assert replaced(before, after) == []
+    results = tmp_path / "both"
+    for folder in ("one", "two"):
+        shutil.copytree(tmp_path / folder, results, dirs_exist_ok=True)
+    assert mixed(config, results) == []
+    of_first, of_second = ({n for n in rows if n not in other_rows} for rows, other_rows in
+                           ((before, after), (after, before)))  # fmt: skip
+    for metric in configured_metrics(config).values():
+        for panel in panels(metric, collect(metric, results, Draws(10, 0))):
+            names = {f"{metric.name}/{s.measurement.path.stem}" for s in panel.scored()}
+            assert not (names & of_first and names & of_second)
+
+
+def test_a_file_is_another_one_as_it_is_read_otherwise(tmp_path):
+    """Scores with their sign turned, a dump beside other references, another format."""
+    scores, reference = tmp_path / "scores", tmp_path / "reference"
+    scores.write_text("-1.0\n-2.0\n")
+    common = [f"scores.path={scores}", "scores.name=s"]
+    signs = [
+        Job(configure(*common, f"scores.higher_is_better={way}")).door("scores").fingerprint
+        for way in ("true", "false")
+    ]
+    assert signs[0] != signs[1]
+    dump = tmp_path / "dump"
+    dump.write_text("")
+    prints = set()
+    for text in ("one\n", "two\n"):
+        reference.write_text(text)
+        options = [f"relevance.path={dump}", "relevance.format=marian", "relevance.name=d"]
+        job = Job(configure(*options, f"relevance.reference={reference}"))
+        prints.add(job.door("relevance").fingerprint)
+    options.append("relevance.target_language=en")
+    prints.add(Job(configure(*options)).door("relevance").fingerprint)
+    assert len(prints) == 3
