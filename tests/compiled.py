@@ -25,6 +25,9 @@ class Vocabulary:
     def encode(self, text):
         return [int(word) for word in text.split()]
 
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
     def words(self, ids):
         return [n if i >= SPECIAL else -1 for n, i in enumerate(ids)]
 

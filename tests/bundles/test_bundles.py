@@ -190,7 +190,7 @@ def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
     assert len(collect(Fidelity(), own, Draws(20, 0))) == 4
 
 
-@pytest.mark.skipif(not SCHEMA.exists(), reason="needs the schemas in shared/data")
+@pytest.mark.shared("every_eval_ever")
 def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     rows = []
     for digest in ("a" * 16, "b" * 16):
@@ -202,6 +202,7 @@ def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     assert len({result["evaluation_result_id"] for [result] in results}) == 2
 
 
+@pytest.mark.shared("every_eval_ever")
 def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))

@@ -28,9 +28,6 @@ from xnmt_bench.resolvers.learnt.passage import FEATURES, Passage
 from xnmt_bench.resolvers.learnt.tokens import tokenize
 
 FOLDER = DATA / "coreference_training"
-needs_data = pytest.mark.skipif(
-    not FOLDER.exists(), reason="needs shared/data/coreference_training"
-)
 HEADER = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL"
 
 
@@ -238,7 +235,7 @@ FIRST_ROWS = {
 }
 
 
-@needs_data
+@pytest.mark.shared("coreference_training")
 @pytest.mark.long
 def test_f1_on_the_first_rows_of_gaps_test_set():
     rows = read_gap(FOLDER / "gap-test.tsv.gz")
@@ -247,7 +244,7 @@ def test_f1_on_the_first_rows_of_gaps_test_set():
 
 
 @pytest.mark.slow
-@needs_data
+@pytest.mark.shared("coreference_training")
 def test_the_card_says_what_the_weights_give_on_gaps_test_set():
     rows = read_gap(FOLDER / "gap-test.tsv.gz")
     check_table(gap.make_table(rows, Model.load()), card_rows())
@@ -260,7 +257,7 @@ def test_the_nearer_name_by_hand():
     assert gap.answer_nearer_name(replace(row, names=((12, 16), (26, 29)))) == (True, False)
 
 
-@needs_data
+@pytest.mark.shared("coreference_training")
 def test_published_sizes_of_the_data():
     assert len(read_gap(FOLDER / "gap-validation.tsv.gz")) == 454
     documents = read_litbank(FOLDER / LITBANK)

@@ -61,7 +61,7 @@ def test_expected_rows_of_the_excerpt():
             assert value == pytest.approx(expected, abs=6e-6, nan_ok=True), (row["file"], key)
 
 
-@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.shared("attention_dumps")
 def test_every_expected_row():
     expected = defaultdict(dict)
     with (DUMPS / "expected_detectors.tsv").open(encoding="utf-8") as file:
@@ -257,7 +257,7 @@ def test_the_language_of_a_text_without_blanks(text, expected):
     assert language(text, ("en", "zh")) == expected
 
 
-@pytest.mark.skipif(not ANNOTATED.exists(), reason="needs shared/data/hallucinations")
+@pytest.mark.shared("hallucinations")
 def test_annotated_hallucinations():
     """The published figure of chrF++, and what repeated 4-grams flag."""
     from sacrebleu import CHRF

@@ -260,7 +260,7 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not PARCORFULL.exists(), reason="needs shared/data/parcorfull")
+@pytest.mark.shared("parcorfull")
 def test_chains_of_real_documents():
     """ParCorFull's English side: DiscoMT and news."""
     suite = chains(Job(configure("corpus=parcorfull", f"corpus.data={DATA}")).corpus)
