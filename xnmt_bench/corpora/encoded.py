@@ -209,12 +209,15 @@ def _kept(
     """Yield the pairs that are short enough; a long pair is in no context either."""
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):
+        where = f"{corpus.name}, {split}, sentence {number + 1}"
         texts = sentence.target if corpus.marked else f"{sentence.source} {sentence.target}"
         if marker := MARKER.search(texts):
             # As text it would be cut into pieces, or be taken for a marker of the resolver's.
-            where = f"{corpus.name}, {split}, sentence {number + 1}"
             raise XnmtError(f"{where}: the text holds a marker: {marker[0]}")
-        sides = (source.tie(sentence.source), target.tie(sentence.target))
+        try:
+            sides = (source.tie(sentence.source), target.tie(sentence.target))
+        except XnmtError as error:
+            raise XnmtError(f"{where}: {error}") from None
         # Without markers, so that the same pairs are kept with and without them.
         markers = sum(i in source.markers for i in sides[0].ids) if source.markers else 0
         # Either side: both are padded to the longest of a batch.
