@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from xnmt_bench.corpora.contrastive.build import build
 from xnmt_bench.corpora.contrastive.contrapro import from_folder, from_records, pair_of_records
