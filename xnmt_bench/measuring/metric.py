@@ -282,9 +282,12 @@ class Metric(ABC):
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage
+            late = dict(late_content())
             settings = (job.reading if of_system else {}) | (
                 job.learning_settings if explained else {}
             )
+            if system := late.get("system"):  # of translations of others, whose relevance it is
+                settings |= {"explained by": system[:6]}
             if settings:
                 row_facts[SETTINGS] = settings | row_facts.get(SETTINGS, {})
             open_doors = self.open_doors(job) if of_system else {}
@@ -293,7 +296,7 @@ class Metric(ABC):
             columns = configured | late_keys() | keys
             # A reference has no explainer, and so no file of its relevance.
             relevance = job.file_relevance if explained and configured["explainer"] else {}
-            all_content = doors | relevance | dict(content or {}) | dict(late_content())
+            all_content = doors | relevance | dict(content or {}) | late
             return RowIdentity(columns, model, row_facts, all_content)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
