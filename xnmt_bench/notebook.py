@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.commands import CONF
 from xnmt_bench.corpora.sentence import SPLITS
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -171,7 +172,7 @@ def _configure(
         pairs = splits.get(split) or splits["test"]
         for side, language in enumerate(languages):
             # A line end inside a sentence would make two of it.
-            lines = [" ".join(pair[side].split()) for pair in pairs]
+            lines = [" ".join(split_words(pair[side])) for pair in pairs]
             texts[f"{split}.{language}"] = "\n".join(lines) + "\n"
     # A folder of its own: calls at the same time may share a store.
     root = folder / "text" / fingerprint(texts)

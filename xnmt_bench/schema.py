@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
 from proxies.lessons import ProxyTrainingOptions
+from xnmt_bench.corpora.subwords import Normalization
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.loading import shipped
@@ -119,6 +120,7 @@ class SubwordsSection(Section):
     source_model: Text | None
     target_model: Text | None
     sentences: Count | None = None
+    normalization: Normalization = "nmt_nfkc"
 
 
 class TrainerSection(Section):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
+from xnmt_bench.corpora.tokens import BLANKS
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -146,7 +147,7 @@ class TextCorpus(Corpus):
             texts = []
             for line, path in zip(pair, paths, strict=True):
                 # Line by line from both files, so that memory holds one pair.
-                texts.append(decode_line(line, path, number).strip())
+                texts.append(decode_line(line, path, number).strip(BLANKS))
                 if not visible(texts[-1]):
                     problem = "an empty line, so the pair has no words on this side"
                     raise DataError(path, number, problem)

@@ -22,6 +22,7 @@ from xnmt_bench.corpora.consistency import (
     read_suite,
 )
 from xnmt_bench.corpora.sentence import Corpus, Links
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
@@ -436,7 +437,7 @@ class Consistency(SumMetric):
         learn_from = job.corpus if self.learn_from == TRAIN else learn_from
         aligned, links = translation_set.links(self.links, learn_from)
         translations = {
-            n: Translation(text.split(), links[n])
+            n: Translation(split_words(text), links[n])
             for n, (_, text) in translation_set.pairs.items()
             if n in links  # an explainer may leave sentences out
         }

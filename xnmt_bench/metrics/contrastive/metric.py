@@ -16,9 +16,9 @@ from xnmt_bench.corpora.contrastive import (
     ContrastiveSet,
     find_sets,
     read_groups,
+    require_pair,
     to_lines,
 )
-from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
@@ -56,7 +56,8 @@ class Contrastive(SumMetric):
 
     Args:
         sets: `corpus` (the corpus's own), `voita`, `contrapro`, `build` (made from the corpus's
-            test documents), or paths of files.
+            test documents), or paths of files, behind their languages where a file does not say
+            them: `en-fr:FILE`.
         data: the folder that holds `voita/` and `contrapro/`.
         groups: a file with the numbers of the groups that are compared, one a line, of one set.
         lowercase: the sets are read in small letters.
@@ -159,13 +160,9 @@ class Contrastive(SumMetric):
             log.info(
                 "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
             )
-        other = {contrastive_set.lang_pair for contrastive_set in sets} - {lang_pair(job.corpus)}
-        # A file of scores may be of any system.
-        if other and job.door("scores") is None:
-            system_pair = lang_pair(job.corpus)
-            raise XnmtError(
-                f"contrastive set {name} is {min(other)}, the system's corpus {system_pair}"
-            )
+        if job.door("scores") is None:  # a file of scores may be of any system
+            for contrastive_set in sets:
+                require_pair(contrastive_set, job.corpus)
         if self.options.groups is not None:
             sets = [_chosen(contrastive_set, Path(self.options.groups)) for contrastive_set in sets]
         return (
