@@ -15,6 +15,7 @@ from xnmt_bench.commands import CONF
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.judges import RuleSet
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
@@ -96,7 +97,7 @@ def benchmark(
         for job in jobs:
             errors += measure(metric, job, Tracker())
             # The store may hold rows of other calls.
-            test_set = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}
+            test_set = {"test set": job.texts.test_set} | RuleSet(job).settings
             for row in (planned.identify() for planned in metric.measure(job)):
                 settings = row.facts.get(SETTINGS, {})
                 # A row that is n/a has no test set.
