@@ -101,7 +101,7 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
     if not measurement.ok:
         return ScoredRow(measurement, {}, signed)
     try:
-        units = measurement.units()
+        units = metric.read_units(measurement)
     except StoreError as error:
         return ScoredRow(
             replace(measurement, status=f"{FAILED}: {error}"), {}, signed, damaged=True

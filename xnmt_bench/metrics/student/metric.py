@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,8 +23,8 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, digits, ratio
-from xnmt_bench.measuring.sacre import scores, signatures, statistics
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.student.guided import Operator
 from xnmt_bench.metrics.student.stages import (
     Guide,
@@ -89,6 +89,11 @@ class Student(SumMetric):
         Key("map", "map of the", "maps of the {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        **BOUNDS,
+        "log_likelihood": Bounds(high=0),
+        "steps": Bounds(1),
+    }
     columns = (
         Column(
             "bleu",
