@@ -1,5 +1,7 @@
 """The trial of judges: on rows made by hand, and planted explanations on a real model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -230,7 +232,8 @@ def test_both_explanations_share_every_word_but_the_one_they_name(twins, others)
     model, split = twins.system.model, twins.texts.split("test")
     golds = tuple(twins.texts.gold("test")[n] for n in range(4))
     batch, _ = decide(model, batch_of(split, range(4)))
-    batch.__dict__["gold"] = golds
+    sides = ([side.words(n) for n in range(4)] for side in (split.source, split.target))
+    batch = replace(batch, gold=golds, words=tuple(zip(*sides, strict=True)))
     link, cue = (
         load_explainer(f"names_{word}", others=others).relevance(model, batch)
         for word in ("link", "cue")
