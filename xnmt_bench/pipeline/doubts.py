@@ -34,6 +34,11 @@ def about_texts(texts: Texts, learnt: Texts, store: Store, thresholds: DictConfi
     """
     sentences = texts.sentences(EVALUATED)
     pairs = [(s.source, s.target) for s in sentences]
+    if unreadable := texts.encoded.facts[EVALUATED]["unreadable"]:
+        yield (
+            f"{unreadable} of {unreadable + len(sentences)} test pairs have no word on a side or "
+            "are longer than the system reads, and are left out"
+        )
     yield from about_pairs(pairs, texts, learnt, store, thresholds)
     gold = [s.gold.possible for s in sentences if s.gold]
     if thresholds.gold_shift is not None and counts_from_one(gold):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
+    DOUBTS,
     SETTINGS,
     Evidence,
     PlannedRow,
@@ -25,6 +26,7 @@ from xnmt_bench.measuring.sacre import scores, signatures, statistics
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.student.guided import Operator
 from xnmt_bench.metrics.student.stages import (
+    SCENARIOS,
     Guide,
     MapOf,
     StudentOptions,
@@ -184,12 +186,13 @@ class Student(SumMetric):
         trained = students.trained(operator, guide)
         outputs = students.outputs(operator, guide, map_of)
         columns = read_outputs(outputs)
-        number_U = columns["sentence"]
+        number_U, split = columns["sentence"], job.texts.split(EVALUATED)
+        by_number = dict(zip(split.number.tolist(), job.texts.sentences(EVALUATED), strict=True))
         translations = Outputs(
             job.corpus,
             job.texts.test_set,
             number_U,
-            job.texts.sentences(EVALUATED, len(number_U)),
+            [by_number[number] for number in number_U.tolist()],
             columns["text"],
             outputs.fingerprint,
         )
@@ -208,7 +211,9 @@ class Student(SumMetric):
             "beam": self.beam,
             **{f"student {name}": value for name, value in vars(self.options).items()},
         }
-        facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        facts: dict[str, Any] = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        if doubts := job.decisions().describe_left_out(EVALUATED, SCENARIOS[map_of]):
+            facts[DOUBTS] = doubts
         made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
         made_by |= {name: text for name, text in signatures().items() if name != "ter"}
         return Evidence(Units(translations.test_set, number_U, sums), made_by, facts)
