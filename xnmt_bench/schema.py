@@ -63,6 +63,7 @@ class DoubtsSection(Section):
 
     shared_pairs: Rate | None
     unknown: Rate | None
+    avoidable: Rate | None
     swapped: Positive | None
     alike: Rate | None
     gain: Positive | None
