@@ -136,8 +136,13 @@ class Subwords(ABC):
             if list(chain(*alone)) == ids:
                 return list(accumulate(map(len, alone)))
         # Some tokenizers cut the first word of a text in another way than all others.
-        begun = [self.encode(text[:end]) for end in ends]
+        begun = [self._without_end(self.encode(text[:end])) for end in ends]
         return [len(part) if part == ids[: len(part)] else None for part in begun]
+
+    def _without_end(self, ids: list[int]) -> list[int]:
+        """Return ids without blanks at their end, which a word leaves that has no other id."""
+        marks = [piece == WORD_START for piece in self.pieces(ids)]
+        return ids[: len(marks) - marks[::-1].index(False)] if not all(marks) else []
 
     @cached_property
     def _alone(self) -> Callable[[str], _Alone]:

@@ -94,8 +94,9 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         DataError: the bytes are not UTF-8.
     """
     try:
-        # A byte order mark does not belong to the first word.
-        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+        text = line.decode("utf-8").rstrip("\r\n")
+        # A byte order mark does not belong to the file's first word; elsewhere it is a character.
+        return text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError as error:
         raise DataError(path, number, f"not UTF-8: {error.reason} at byte {error.start}") from None
 

@@ -11,8 +11,17 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from xnmt_bench.corpora.languages import BLANKS, CHARACTERS, lacks_blanks
+from xnmt_bench.measuring.units import Bounds
 
 log = logging.getLogger(__name__)
+
+# The statistics are counts: of BLEU both lengths, right n-grams of four orders, all of these; of
+# chrF n-grams of the translation, of the reference and of both, for each of six orders.
+BOUNDS = {
+    **{f"bleu_{n}": Bounds(0, 1, of=f"bleu_{n + 4}") for n in range(2, 6)},
+    **{f"chrf_{n}": Bounds(0, 1, of=f"chrf_{n - 2}") for n in range(2, 18, 3)},
+    **{f"{name}_*": Bounds(0) for name in ("bleu", "chrf", "ter")},
+}
 
 
 class _CharacterTER(TER):  # type: ignore[misc]

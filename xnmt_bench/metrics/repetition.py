@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from xnmt_bench.corpora.languages import (
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.morphology.base import stripped
 from xnmt_bench.pipeline.job import Job
 
@@ -39,6 +40,12 @@ class Repetition(SumMetric):
         "with its 95 % bootstrap interval over documents; beside it the references'. More is not "
         "better: systems without any context repeat more than people do."
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "words": Bounds(0),
+        "repeated": Bounds(0, 1, of="words"),
+        "reference_words": Bounds(0),
+        "reference_repeated": Bounds(0, 1, of="reference_words"),
+    }
     columns = (
         Column(
             "repeated",

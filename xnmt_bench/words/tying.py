@@ -66,10 +66,13 @@ def _by_letters(
         for _, piece in members:
             found.append(set(word_of_letter[start : start + len(piece)]))
             start += len(piece)
-        # A piece without letters, such as a mark alone, is of the word of the next one.
         with_letters = [numbers for numbers in found if numbers]
+        if not with_letters:  # a mark that was cut off the word before it, if no other has none
+            before, behind = ([-1, *word_of_letter, len(letters)][start + n] for n in (0, 1))
+            with_letters = [{before}] if 0 <= before == behind - 1 else []
         if not with_letters or any(len(numbers) > 1 for numbers in with_letters):
             return None
+        # A piece without letters, such as a blank alone, is of the word of the next one.
         following = with_letters[-1]
         for place in reversed(range(len(found))):
             following = found[place] = found[place] or following

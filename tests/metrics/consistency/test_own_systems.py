@@ -201,11 +201,11 @@ def test_a_suite_is_translated_by_the_system(transformer, tmp_path):
 
 
 def test_words_of_two_cuts_find_each_other():
-    tokens = Tokens((), (), "the developer ' s cat , asleep")
+    tokens = Tokens.of(["the", "developer", "'", "s", "cat", ",", "asleep"], eos=True)
     assert carried(tokens, ["the", "developer's", "cat,", "asleep"]) == {
         0: [0], 1: [1], 2: [1], 3: [1], 4: [2], 5: [2], 6: [3]
     }  # fmt: skip
-    other = Tokens((), (), "the cat <unk> asleep")
+    other = Tokens.of(["the", "cat", "<unk>", "asleep"], eos=True)
     assert carried(other, ["the", "cat", "was", "asleep"]) == {0: [0], 1: [1], 2: [2], 3: [3]}
 
 

@@ -28,6 +28,7 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import (
+    BOUNDS,
     about_reading,
     alignment_scores,
     count_links,
@@ -90,6 +91,7 @@ class AER(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds = BOUNDS
     columns = (
         Column(
             "aer",

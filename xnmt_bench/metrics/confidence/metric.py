@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from xnmt_bench.corpora.languages import (
 from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps import Dump
+from xnmt_bench.dumps.base import ROUNDING
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
@@ -36,14 +37,22 @@ from xnmt_bench.measuring.measurement import (
 )
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.sacre import warn_of_blanks
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available
 from xnmt_bench.metrics.confidence.listing import listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
-from xnmt_bench.metrics.confidence.sentences import WORDS, Eos, Reading, Unit, numbers_of, rows
+from xnmt_bench.metrics.confidence.sentences import (
+    PERCENTAGES,
+    WORDS,
+    Eos,
+    Reading,
+    Unit,
+    numbers_of,
+    rows,
+)
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
@@ -53,6 +62,11 @@ from xnmt_bench.store import Artefact, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
 log = logging.getLogger(__name__)
+# Scores that are shares of a sentence, or say whether something holds.
+SHARES = (
+    *("overlap", "attention_to_eos", "ignored_source", "source_contribution", "top_source"),
+    *("digits_differ", "wrong_language", "source_language", "in_training", "wass_to_uniform"),
+)
 UNLIKE = (
     "EOS has a row or column in some rows and not in others, which do not compare; "
     "metric.confidence.eos=drop makes them alike"
@@ -96,6 +110,20 @@ class Confidence(Metric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "label_*": Bounds(0, 1),
+        **{name: Bounds(0, 1, nan=True) for name in SHARES},
+        **{f"{name}_pct": Bounds(0, 100, nan=True) for name in PERCENTAGES},
+        "bleu": Bounds(0, 100),
+        "chrf": Bounds(0, 100),
+        "ter": Bounds(0),
+        # Other tools print log-probabilities rounded.
+        "log_probability": Bounds(high=ROUNDING, nan=True),
+        "source_words": Bounds(0),
+        "target_words": Bounds(0),
+        # A detector has no number of a sentence that it cannot judge.
+        "*": Bounds(nan=True),
+    }
     columns = (
         Column(
             "confidence_pct",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from xnmt_bench.measuring.metric import (
     hundredths,
     ratio,
 )
+from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.contrastive.curve import curve_figure
 from xnmt_bench.metrics.contrastive.groups import listings
 from xnmt_bench.metrics.contrastive.measured_set import MeasuredSet, Options, Scores
@@ -77,6 +78,11 @@ class Contrastive(SumMetric):
         "sentences back to what decides. Chance: the mean of 1/n over groups of n variants."
     )
     keys = (Key("part", "part"),)
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "right": Bounds(0, 1, of="rows"),
+        "chance": Bounds(0, 1, of="rows"),
+    }
     columns = (
         Column(
             "accuracy",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from xnmt_bench.corpora.languages import (
 )
 from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
-from xnmt_bench.measuring.sacre import scores, signatures, statistics
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
@@ -50,6 +50,7 @@ class Quality(SumMetric):
         "BLEU, chrF and TER (sacrebleu) of the test set's translations, with 95 % bootstrap "
         "intervals over sentences; BLEU and chrF: higher is better, TER: lower."
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {**BOUNDS, "sentences": Bounds(1, 1)}
     columns = (
         Column(
             "bleu",
