@@ -29,7 +29,7 @@ class Letters(Subwords):
 class Listed:
     """A corpus of the pairs it is given."""
 
-    name, marked = "listed", False
+    name, marked, translated = "listed", False, True
 
     def __init__(self, **splits):
         self.splits = splits

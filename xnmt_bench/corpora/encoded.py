@@ -214,7 +214,7 @@ def _kept(
     counts: dict[str, int],
 ) -> Iterator[_Pair]:
     """Yield the pairs that are short enough; what is left out is in no context either."""
-    source, target = subwords
+    (source, target), least = subwords, int(corpus.translated)
     for number, sentence in enumerate(corpus.sentences(split)):
         where = f"{corpus.name}, {split}, sentence {number + 1}"
         texts = sentence.target if corpus.marked else f"{sentence.source} {sentence.target}"
@@ -231,7 +231,7 @@ def _kept(
         lengths = (len(sides[0].ids) - markers, len(sides[1].ids))
         if max(lengths) > max_length:
             counts["too_long"] += 1
-        elif not all(0 < length <= most for length, most in zip(lengths, readable, strict=True)):
+        elif not (0 < lengths[0] <= readable[0] and least <= lengths[1] <= readable[1]):
             counts["unreadable"] += 1
         else:
             yield _Pair(number, sentence.document, sides)

@@ -387,7 +387,7 @@ class _Targets(CorpusView):
 
     def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:
         super().__init__(corpus)
-        self._targets = list(targets)
+        self._targets, self.translated = list(targets), True
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the test sentences; the annotation is left out, since it is of the references."""
