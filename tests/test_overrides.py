@@ -14,6 +14,7 @@ from xnmt_bench.errors import ConfigError
 from xnmt_bench.overrides import SENTENCES, quote, quoted, split, texts
 from xnmt_bench.registry import KINDS, entries, load
 from xnmt_bench.schema import CorpusSection, Main, SheetSection, SystemSection, check
+from xnmt_bench.sweep import JOBS, SWEPT, CountJobs
 
 PARSER = OverridesParser.create()
 # Texts that stand for themselves in every option; a sentence may hold commas and brackets too.
@@ -184,3 +185,18 @@ def test_what_is_no_text_is_named(option, message, command_line):
 def test_quotes_hold_any_text():
     for text in ["\\'", "'\\\\'", "\\", "''", "a\\'b\\"]:
         assert PARSER.parse_override(f"x={quote(text)}").value() == text
+
+
+def test_the_jobs_of_a_sweep_have_names_as_typed(command_line, monkeypatch):
+    typed = ["1e3", "true", "007", "nan", "Null", "ü"]
+    [sweep] = map(quoted, [f"scores.name={','.join(typed)}"])
+    monkeypatch.setenv(SWEPT, "{}")
+    monkeypatch.setenv(JOBS, "")
+    hydra = {"sweeper": {"params": None}, "overrides": {"task": [sweep]}}
+    CountJobs().on_multirun_start(OmegaConf.create({"hydra": hydra}))
+    for name, value in zip(
+        typed, PARSER.parse_override(sweep).sweep_string_iterator(), strict=True
+    ):
+        config = command_line(f"scores.name={value}")
+        check(config)
+        assert config.scores.name == name

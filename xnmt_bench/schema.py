@@ -36,6 +36,7 @@ from xnmt_bench.overrides import split
 from xnmt_bench.registry import KINDS, load
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
+from xnmt_bench.sweep import as_typed
 
 Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
 MISSING = "???"
@@ -241,7 +242,7 @@ def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
         Whether any was set.
     """
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    typed = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
+    typed = dict(map(as_typed, overrides))
     restored = False
     for problem in problems:
         name = problem.partition("=")[0]

@@ -20,6 +20,7 @@ from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
 from xnmt_bench.resolvers.examples import ExampleCounts, pair_with_clusters
 from xnmt_bench.resolvers.markers import mark
+from xnmt_bench.streams import standard_streams
 
 
 def resolve_file(
@@ -123,4 +124,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with standard_streams():
+        status = main()
+    sys.exit(status)
