@@ -26,6 +26,12 @@ class Vocabulary:
     def encode(self, text):
         return [int(word) for word in text.split()]
 
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
+    def words(self, ids):
+        return [n if i >= SPECIAL else -1 for n, i in enumerate(ids)]
+
     def tie(self, text):
         return Tied(self.encode(text), list(range(len(text.split()))))
 

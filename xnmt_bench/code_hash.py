@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec
+from importlib.metadata import distribution, packages_distributions
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
@@ -20,31 +22,67 @@ FOLLOWED = tuple(f"xnmt_bench.{room}" for room in ("explainers", "nmt", "words",
 def code_hash(cls: type) -> str:
     """Hash the class's module and the modules that it imports, directly or through others.
 
-    Comments, layout and docstrings do not count. Imports are followed inside `FOLLOWED` and inside
-    the class's own package, where that is another one.
+    Comments, layout and docstrings do not count. Imports are followed inside `FOLLOWED`, and of a
+    plug-in into all that its author may edit: its own distribution, modules that are not
+    installed, and those installed with `pip install -e`.
 
     Returns:
         16 hexadecimal digits.
     """
-    package = cls.__module__.partition(".")[0]
-    rooms = FOLLOWED if package == "xnmt_bench" else (*FOLLOWED, package)
     code_by_module: dict[str, str] = {}
     waiting = [cls.__module__]
     while waiting:
         module = waiting.pop()
-        followed = module == cls.__module__ or f"{module}.".startswith(
-            tuple(f"{room}." for room in rooms)
-        )
-        if module in code_by_module or not followed:
+        if module in code_by_module or not _is_followed(module, cls.__module__):
             continue
-        spec = find_spec(module)
-        if spec is None or spec.origin is None:  # a name inside a module, or a namespace package
+        spec = _spec_of(module)
+        # A name inside a module, a namespace package, or compiled code.
+        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
             continue
         code_by_module[module], imports = _parse(Path(spec.origin).read_text(encoding="utf-8"))
         waiting += _imported_modules(imports, spec)
     # Sorted by name: the order of imports changes nothing.
     code = "".join(code_by_module[module] for module in sorted(code_by_module))
     return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def _is_followed(module: str, importing: str) -> bool:
+    """Return whether a module's code counts among that of another one."""
+    package, own = (name.partition(".")[0] for name in (module, importing))
+    if module == importing or f"{module}.".startswith(tuple(f"{room}." for room in FOLLOWED)):
+        return True
+    if "xnmt_bench" in (own, package) or package == "proxies":
+        return False
+    if package in sys.stdlib_module_names:
+        return False
+    installed = _distributions(package)
+    return (
+        package == own
+        or not installed
+        or any(map(_is_editable, installed))
+        or bool(installed & _distributions(own))
+    )
+
+
+@cache
+def _distributions(package: str) -> frozenset[str]:
+    """Return the names of the installed distributions that a top-level package is from."""
+    return frozenset(packages_distributions().get(package, ()))
+
+
+@cache
+def _is_editable(name: str) -> bool:
+    """Return whether a distribution was installed with `pip install -e`."""
+    described = distribution(name).read_text("direct_url.json") or "{}"
+    return bool(json.loads(described).get("dir_info", {}).get("editable"))
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    """Return where a module is; None where there is none of this name."""
+    try:
+        return find_spec(module)
+    except (ImportError, ValueError):  # its parent is no package, or cannot be imported
+        return None
 
 
 def code_of_plug_in(cls: type) -> str | None:

@@ -356,4 +356,4 @@ def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_pat
     assert read.returncode == 0, read.stderr
     with (tmp_path / "results" / "aer.csv").open() as file:
         rows = {row["explainer"]: row for row in csv.DictReader(file)}
-    assert float(rows["prediction_difference"]["aer"]) < 1
+    assert 0 <= float(rows["prediction_difference"]["aer"]) <= 1

@@ -62,8 +62,9 @@ def test_a_file_is_refused_by_metrics_that_do_not_read_it(tmp_path, kind, metric
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_door_is_configured(tmp_path, kind):
     door_job = job(tmp_path, kind, tmp_path / "theirs.txt.gz")
-    expected = Door(kind, tmp_path / "theirs.txt.gz", FORMATS[kind], "theirs.txt")
-    assert door_job.door(kind) == expected
+    opened = door_job.door(kind)
+    assert opened.path == tmp_path / "theirs.txt.gz"
+    assert (opened.kind, opened.format, opened.name) == (kind, FORMATS[kind], "theirs.txt")
     assert door_job.from_files
     assert door_job.model_id == ""
     named = job(tmp_path, kind, tmp_path / "theirs.txt", name="another")
@@ -189,11 +190,12 @@ def relevance(folder):
 
 def test_relevance_comes_in(tmp_path):
     relevance(tmp_path / "theirs")
-    relevance_read = job(tmp_path, "relevance", tmp_path / "theirs").relevance()
+    reader = job(tmp_path, "relevance", tmp_path / "theirs")
+    relevance_read = reader.relevance()
     sentences = list(relevance_read)
     assert [s.number for s in sentences] == [0, 2]
     assert sentences[0].source_TS.tolist() == [[0.5, 0], [0.5, 1]]
-    assert relevance_read.fingerprint == door("relevance", tmp_path / "theirs").fingerprint
+    assert relevance_read.fingerprint == reader.door("relevance").fingerprint
     assert not (tmp_path / "store").exists()
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,14 +15,13 @@ from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.rules.extract import Scenario
+from xnmt_bench.rules.extract import REAL, Scenario
 from xnmt_bench.rules.table import (
     Rules,
     all_rules,
     differs_from_gold,
     read_columns,
     read_rules,
-    sentence_rows,
     shards,
 )
 from xnmt_bench.store import Artefact
@@ -47,6 +47,19 @@ class RuleSet:
         self.decisions = job.explained.decisions
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What decides every judge's numbers beside the columns of its row."""
+        config, job = self.job.config, self.job
+        reads_translations = REAL in (self.scenario, self.learned_from)
+        return {
+            "test sentences": job.explained_sentences,
+            "seed of the draw": config.rules.seed,
+            "special words": "admitted" if config.rules.admit_special else "left out",
+            "training precision": job.options.precision,
+            **(job.search_settings if reads_translations else {}),
+        }
+
+    @cached_property
     def test_artefact(self) -> Artefact:
         """The test set's rules in the store.
 
@@ -69,6 +82,11 @@ class RuleSet:
     def test_split(self) -> EncodedSplit:
         """The sentences that the test rules are of."""
         return self.decisions.split(EVALUATED, self.scenario)
+
+    @property
+    def test_sentences(self) -> int:
+        """The number of sentences that the test rules are of."""
+        return self.decisions.count_readable(EVALUATED, self.scenario)
 
     @cached_property
     def target_words(self) -> np.ndarray:
@@ -170,15 +188,12 @@ class RuleSet:
 
     def _training_shards(self) -> Iterator[tuple[Path, np.ndarray]]:
         """Yield the shards, and which of their first decisions are learnt from."""
-        # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
-        sentences_left = self.train_sentences
+        # A shard may hold more sentences than are learnt from, so the last one is cut.
+        first = self.explained.texts.drawn("train").number[: self.train_sentences]
         for path in shards(self.training_artefact.path, "train"):
-            sentence_N = read_columns(path, ["sentence"])["sentence"]
-            sentences = list(sentence_rows(sentence_N))[:sentences_left]
-            yield path, self.learnable(path)[: sentences[-1].stop]
-            sentences_left -= len(sentences)
-            if not sentences_left:
-                return
+            among_first_N = np.isin(read_columns(path, ["sentence"])["sentence"], first)
+            if among_first_N.any():
+                yield path, self.learnable(path)[: among_first_N.sum()]
 
     def training_labels(self, sentences: int) -> Artefact:
         """Return the system's labels of the first training sentences, in the store."""

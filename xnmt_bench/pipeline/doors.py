@@ -69,6 +69,7 @@ class Door:
         format: how it is written.
         name: what it is called in results.
         beside: further files of a dump's, by what they hold (`source`, `target`).
+        reading: further options that decide what is read; files stand in them by their bytes.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class Door:
     format: str
     name: str
     beside: Mapping[str, Path] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scenario(self) -> str | None:
@@ -97,23 +99,31 @@ class Door:
             raise XnmtError(f"{kind}.format: {unknown('format', node.format, formats)}")
         path = Path(node.path)
         beside = {side: Path(node[side]) for side in SIDES if node.get(side) is not None}
+        reading = {n: v for n, v in node.items() if n not in ("path", "format", "name", *SIDES)}
         # A packed file is the same result as a plain one.
-        return cls(kind, path, node.format, node.name or path.name.removesuffix(".gz"), beside)
+        name = node.name or path.name.removesuffix(".gz")
+        return cls(kind, path, node.format, name, beside, reading)
 
     @property
     def fingerprint(self) -> str:
-        """Of its bytes, or of the artefact that it is; a DataError where there is nothing."""
+        """Of its bytes and of how they are read; a DataError where there is nothing.
+
+        An artefact has the fingerprint of its own.
+        """
         if (self.path / META).exists():
             return Artefact.open(self.path).fingerprint
         # Names are relative to the path, so that the same bytes elsewhere are the same thing.
         # A folder's bytes in the order of names, which file systems list differently.
         files = sorted(f for f in self.path.rglob("*") if f.is_file()) or [present(self.path)]
-        read = {str(f.relative_to(self.path)): file_hash(f) for f in files}
+        read: dict[str, Any] = {str(f.relative_to(self.path)): file_hash(f) for f in files}
         # Tokens decide which word a weight is of.
         read |= {side: file_hash(present(f)) for side, f in self.beside.items()}
+        read["options"] = {"format": self.format, **self.reading}
+        if reference := self.reading.get("reference"):
+            read["options"]["reference"] = file_hash(present(Path(reference)))
         if self.kind == "relevance" and self.format != RULES:
-            # One file reads otherwise as another format, or by a reader that was mended.
-            read["format"] = f"{self.format} {code_hash(load('dumps', self.format))}"
+            # A reader that was mended reads the same bytes otherwise.
+            read["code"] = code_hash(load("dumps", self.format))
         return fingerprint(read)
 
     def read(self) -> Any:

@@ -185,7 +185,8 @@ class Job:
     ) -> np.ndarray:
         """Return log P of each target given its source, EOS included, in its context.
 
-        A file's numbers, if one is given, are taken unchanged.
+        A file's numbers, if one is given, are taken unchanged. A pair that is longer than the
+        system reads gets NaN.
 
         Args:
             pairs: N sources and targets as words between blanks, or passages, which have a context.
@@ -251,7 +252,7 @@ class Job:
         if system.read_resolver:  # an earlier version read no markers here
             further["markers"] = system.read_resolver
         return self.store.make(
-            "scores", work, version=5, model=system, passages=passages_id, **further
+            "scores", work, version=6, model=system, passages=passages_id, **further
         )
 
     @cached_property
@@ -354,6 +355,16 @@ class Job:
         return name_sentences(
             self.texts.split(EVALUATED).number[: self.config.rules.test_sentences]
         )
+
+    @property
+    def learning_settings(self) -> dict[str, str]:
+        """What explainers, judges and students learn from; empty where a file explains."""
+        if self.door("relevance") is not None:
+            return {}
+        settings = {"training text": self.texts.training_text}
+        if self.explained.explainer.needs_gold:  # that of training sentences is read too
+            settings["annotation"] = fingerprint(self.corpus.recipe())[:6]
+        return settings
 
     @property
     def model_id(self) -> str:

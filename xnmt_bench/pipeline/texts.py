@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
 from xnmt_bench.corpora.subwords import SEPARATOR, Subwords
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.store import Artefact, Store
+from xnmt_bench.store import Artefact, Store, fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ class Texts:
         read_subwords: returns the vocabularies of both sides; called once they are needed, since
             it may train them.
         max_length: subwords a side; longer pairs are left out.
+        read_longest: returns how many subwords of source and target the system can read; None for
+            any number.
         context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
         seed: of the order in which training sentences are drawn to be explained.
@@ -42,6 +46,7 @@ class Texts:
         write: Callable[[Corpus], Corpus],
         read_subwords: Callable[[], tuple[Subwords, Subwords]],
         max_length: int,
+        read_longest: Callable[[], tuple[int | None, int | None]],
         context: Context,
         splits: Sequence[Split],
         seed: int = 0,
@@ -49,6 +54,7 @@ class Texts:
         self.corpus, self.context, self.seed = corpus, context, seed
         self._write, self._read_subwords = write, read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
+        self._read_longest = read_longest
         self._open: dict[Split, EncodedSplit] = {}
         self._drawn: dict[Split, EncodedSplit] = {}
         self._orders: dict[Split, np.ndarray] = {}
@@ -67,25 +73,27 @@ class Texts:
         """
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
         context, splits = self.context, self._splits
+        source, target = (longest if n is None else min(n, longest) for n in self._read_longest())
+        readable = None if source == target == longest else (source, target)
+        further: dict[str, Any] = {} if readable is None else {"readable": readable}
         artefact = self._store.make(
             "encoded",
-            lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
+            lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
             version=2,
             corpus=corpus.recipe(),
             subwords=subwords,
             max_length=longest,
             context=context.recipe(),
             splits=splits,
+            **further,
         )
         for split in splits:
             counts = artefact.facts[split]
+            if problems := describe_left_out(counts, longest):
+                log.warning("%s: %s", split, problems)
             if not counts["kept"]:
-                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair")
-            if counts["too_long"]:
-                left_out = f"{counts['too_long']} of {sum(counts.values())} pairs"
-                log.warning(
-                    "%s: %s have more than %d subwords and are left out", split, left_out, longest
-                )
+                lost = f": {problems}" if problems else ""
+                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair{lost}")
         return artefact
 
     def split(self, name: Split) -> EncodedSplit:
@@ -149,18 +157,57 @@ class Texts:
         return np.asarray(places)
 
     @cached_property
+    def training_text(self) -> str:
+        """How many training pairs there are, and which, such as `29,000 (3fa2c1)`."""
+        files = self.encoded.files
+        digest = fingerprint({name: files[name] for name in files if name.startswith("train.")})
+        return f"{len(self.split('train')):,} ({digest[:6]})"
+
+    @cached_property
     def test_set(self) -> str:
         """What a test sentence's number counts in: the same for every corpus with this test set."""
         return test_set(self.corpus)
 
 
+def describe_left_out(counts: Mapping[str, int], longest: int) -> str:
+    """Return how many pairs of a split were left out, and why; empty where all were kept.
+
+    Args:
+        counts: of the split's pairs; see `encode`.
+        longest: subwords that a pair may have on a side.
+    """
+    reasons = {
+        "too_long": f"have more than {longest} subwords",
+        "unreadable": "have no word on a side or are longer than the system reads",
+    }
+    every = sum(counts.values())
+    parts = [f"{counts[n]} of {every} pairs {why}" for n, why in reasons.items() if counts[n]]
+    return " and ".join(parts) + (" and are left out" if parts else "")
+
+
 def test_set(corpus: Corpus) -> str:
-    """Name the test set of a corpus by its own text, without its training data."""
+    """Name the test set of a corpus by all that its sentences hold, without its training data.
+
+    Documents and gold annotation count too: under another gold the same text is another task.
+    """
     digest = hashlib.sha256()
     for sentence in corpus.sentences("test"):
         # Text and no ids: two systems with other vocabularies share a test set.
-        digest.update(f"{sentence.source}\t{sentence.target}\n".encode())
+        digest.update(f"{sentence.source}\t{sentence.target}\t{sentence.position}\n".encode())
+        if sentence.gold is not None:
+            digest.update(_canonical(sentence.gold).encode())
     return f"{lang_pair(corpus)} test {digest.hexdigest()[:16]}"
+
+
+def _canonical(value: Any) -> str:
+    """Return an annotation as text that is the same in every process: sets are sorted."""
+    if is_dataclass(value):
+        return f"({', '.join(_canonical(getattr(value, f.name)) for f in fields(value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_canonical, value)))}}}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_canonical, value))}]"
+    return repr(value)
 
 
 def name_sentences(number_N: np.ndarray) -> str:

@@ -28,6 +28,7 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import (
+    BOUNDS,
     about_reading,
     alignment_scores,
     count_links,
@@ -90,6 +91,7 @@ class AER(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds = BOUNDS
     columns = (
         Column(
             "aer",
@@ -184,6 +186,7 @@ class AER(SumMetric):
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
+            settings |= job.learning_settings
             if method != FORWARD and kind == "explained":
                 settings[REVERSE] = alignments.reverse_family[:6]
             facts = {SETTINGS: settings, "left_out": alignments.left_out}

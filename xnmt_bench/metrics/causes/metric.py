@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import (
     SIDES,
@@ -77,6 +78,27 @@ class Causes(SumMetric):
         "substitutes."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "judged_pooled": Bounds(0),
+        "judged_planted": Bounds(0, 1, of="planted"),
+        "judged_*": Bounds(0, 1, of="usable_*"),
+        "usable_*": Bounds(0),
+        "unusable_*": Bounds(0),
+        # By the mean embedding an effect may have either sign.
+        "causal_that_*": Bounds(),
+        "causal_*": Bounds(0, 1, of="judged_*"),
+        "strongest_*": Bounds(0, 1, of="judged_*"),
+        "ranked_*": Bounds(0, 1, of="judged_*"),
+        "tau_*": Bounds(-1, 1, of="ranked_*"),
+        "flips_*": Bounds(0, 1, of="judged_*"),
+        "takes_both": Bounds(0),
+        "planted": Bounds(0),
+        "names_both": Bounds(0, 1, of="planted"),
+        "link_greatest": Bounds(0, 1, of="planted"),
+        "cue_greatest": Bounds(0, 1, of="planted"),
+        # A planted word without a substitute has no effect that is known.
+        **{n: Bounds(0, 1, of="planted", nan=True) for n in ("link", "cue", "both", "earlier")},
+    }
     columns = (
         *(
             column

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from omegaconf import DictConfig
@@ -15,6 +15,7 @@ from xnmt_bench.corpora.alignment import counts_from_one
 from xnmt_bench.corpora.consistency import (
     CHAINS,
     OWN,
+    SUBSETS,
     BringsSuite,
     Resolver,
     Suite,
@@ -30,16 +31,14 @@ from xnmt_bench.measuring.measurement import (
     BLIND_EXPLAINER,
     DOUBTS,
     EXPLAINED,
-    LINEAGE,
     SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
-    RowIdentity,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, Row, SumMetric, hundredths
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
     CLUSTERS,
@@ -58,7 +57,7 @@ from xnmt_bench.metrics.consistency.points import (
     weigh_suite,
     write_entity_relevance,
 )
-from xnmt_bench.metrics.consistency.statistics import results, statistics
+from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, results, statistics
 from xnmt_bench.metrics.consistency.translation_set import REFERENCE, TranslationSet, translated
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
@@ -129,6 +128,24 @@ class Consistency(SumMetric):
         Key("explainer", "explainer", "relevance: {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "items": Bounds(1),
+        "consistent": Bounds(0, 1, of="determined"),
+        "pronoun_n": Bounds(0, 1, of="pronoun_known"),
+        "accurate": Bounds(0, 1, of="gold"),
+        "hit_*": Bounds(0, 1, of="gold_*"),
+        **{f"{name}_right": Bounds(0, 1, of=name) for name in SUBSETS},
+        "expected": Bounds(0, 1, of="expecting"),
+        "resolved": Bounds(0, 1, of="resolvable"),
+        "we_decide": Bounds(0, 1, of="both_decide"),
+        "resolver_decides": Bounds(0, 1, of="both_decide"),
+        "pointed": Bounds(0, 1, of="pointing"),
+        "pointed_there": Bounds(0, 1, of="going"),
+        f"{POINTED}*": Bounds(0, 1, of=f"{POINTING}*"),
+        "on_markers": Bounds(0, 1, of="marker_n"),
+        # Everything is of some pronouns.
+        "*": Bounds(0, 1, of="items"),
+    }
     columns = (
         Column(
             "consistency",
@@ -264,7 +281,7 @@ class Consistency(SumMetric):
         # Before any row is planned, so that a wrong file or name ends the run at once.
         resolver = self._resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
-            identity = {
+            identity: dict[str, Any] = {
                 "corpus": suite.name,
                 "lang_pair": f"{self._source(job)}-{language}",
                 "nmt": translation_set.nmt,
@@ -278,15 +295,16 @@ class Consistency(SumMetric):
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
             facts: dict[str, Any] = {
-                BLIND: translation_set.nmt == REFERENCE
-            }  # people are not ranked
+                BLIND: translation_set.nmt == REFERENCE,  # people are not ranked
+                "generated": self._of_corpus and job.corpus.generated,
+            }
             if self.relevance:
                 facts[BLIND_EXPLAINER] = job.explained.explainer.blind
             # By what files hold: two versions of a suite under one name are two rows.
             content = {"suite": suite.fingerprint} | self._file_content()
             if resolver is not None:
                 content["resolver"] = resolver.fingerprint
-            if not translation_set.people:
+            if not (translation_set.people or translation_set.own):
                 doors = self.open_doors(job)
                 content |= {kind: door.fingerprint for kind, door in doors.items()}
             if self.learn_from == TRAIN:
@@ -296,13 +314,16 @@ class Consistency(SumMetric):
             if self._explained:
                 content |= job.file_relevance
             # A row of a file or of people depends on the system by its relevance alone.
-            late_content = None
-            if self._explained and not translation_set.own:
-                late_content = partial(_system_content, job)
-            model = job if translation_set.own else None
-            identify = partial(_identify, identity, model, facts, content, late_content)
-            yield PlannedRow(
-                identity, identify, partial(self._evidence, translation_set, morphology, resolver)
+            of_relevance = self._explained and not translation_set.own
+            yield self.plan(
+                job,
+                partial(self._evidence, translation_set, morphology, resolver),
+                late_content=partial(_system_content, job) if of_relevance else dict,
+                of_system=translation_set.own,
+                doubts=list,  # those about the links and genders come with the evidence
+                facts=facts,
+                content=content,
+                **identity,
             )
 
     def _resolve_suite(self, suite: Suite) -> Resolver | None:
@@ -524,6 +545,7 @@ class Consistency(SumMetric):
             limited = most is not None and most < len(translation_set.pairs)
             # By the option and not by the sentences, which may differ before and after tuning.
             settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
+            settings |= job.learning_settings
         facts[SETTINGS] = settings
         return Evidence(units, made_by | beside, facts, files)
 
@@ -596,26 +618,6 @@ def _about_genders(
             f"the genders of pronoun and entity show in {100 * share:.1f} % of the pronouns: "
             f"are the translations {language} (metric.consistency.language)?"
         )
-
-
-def _identify(
-    columns: Row,
-    job: Job | None,
-    facts: dict[str, Any],
-    content: dict[str, str],
-    late_content: Callable[[], dict[str, str]] | None = None,
-) -> RowIdentity:
-    """Return the identity of a row; the job is that of a system's own translations.
-
-    `late_content` gives content that is known once a system is trained.
-    """
-    if late_content is not None:
-        content = content | late_content()
-    if job is None:
-        return RowIdentity(columns, "", facts, content)
-    model = job.model_id  # this may train the system
-    of_system = {LINEAGE: job.lineage, SETTINGS: job.reading}
-    return RowIdentity(columns, model, facts | of_system, content)
 
 
 def _system_content(job: Job) -> dict[str, str]:

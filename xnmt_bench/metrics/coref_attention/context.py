@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from xnmt_bench.metrics.coref_attention.links import PlacedMention
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.ibm_model_1 import agreed_links
 from xnmt_bench.words.pieces import as_shares, count_through, first_pieces, to_words
@@ -64,6 +66,13 @@ class ContextWeights:
     def numbers(self) -> list[int]:
         """The number of each of them in the corpus."""
         return self._texts.split(EVALUATED).number[: len(self.sentences)].tolist()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Which sentences these are, and how the system translated them."""
+        return {"test sentences": name_sentences(np.asarray(self.numbers))} | (
+            self._job.search_settings
+        )
 
     def depth(self, index: int) -> int:
         """Return how many sentences stand before a sentence."""

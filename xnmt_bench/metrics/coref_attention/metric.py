@@ -31,6 +31,7 @@ from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import FILE, Example, listings
 from xnmt_bench.metrics.coref_attention.links import (
+    BOUNDS,
     SUBSETS,
     CorefScores,
     PlacedMention,
@@ -41,7 +42,6 @@ from xnmt_bench.metrics.coref_attention.links import (
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
 from xnmt_bench.store import Artefact, write_atomically
@@ -93,6 +93,7 @@ class CorefAttention(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds = BOUNDS
     columns = (
         Column(
             "nonzero",
@@ -237,9 +238,9 @@ class CorefAttention(SumMetric):
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
             {BLIND: True} if weighed.floor else {}
         )
-        facts[SETTINGS] = {"test sentences": name_sentences(np.asarray(context.numbers))}
-        if self.morphology:
-            facts["genders"] = self.morphology.version
+        # Verdicts on genders are further columns of the units.
+        genders = {"genders": self.morphology.version} if self.morphology else {}
+        facts |= genders | {SETTINGS: context.settings | (genders or {"genders": "not judged"})}
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
     def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:

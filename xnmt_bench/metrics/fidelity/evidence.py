@@ -102,7 +102,7 @@ def sum_by_sentence(
         summed[PLANTED + slot] = planted_N
         summed[LIKELIHOOD_OF + slot] = planted_N * scores.log_likelihood_N
     counted_N = np.ones(len(scores), dtype=bool)
-    facts: dict[str, Any] = {SETTINGS: {"test sentences": rules.job.explained_sentences}}
+    facts: dict[str, Any] = {SETTINGS: rules.settings}
     made_by = {"scores": judge.judged.fingerprint}
     if of_rules:
         made_by = {"judged": rules.test_artefact.fingerprint} | made_by
