@@ -101,7 +101,7 @@ class Subwords(ABC):
         """Return the ids of a text, and the word of the text that each is a piece of.
 
         Words stand between ASCII blanks. The text is cut where words begin and end, and each part
-        is encoded by itself: those are the word's ids, if those of all words are the text's. This
+        is encoded alone: those are the word's ids, if those of all words are the text's. This
         holds for any tokenizer, while the offsets that tokenizers report differ from one to the
         next. A word may have no id, since tokenizers drop characters; it keeps its number. A
         blank's id belongs to the word behind it.
@@ -116,7 +116,7 @@ class Subwords(ABC):
             _, marker, visible = self._alone(text[start:end])
             number += not marker
             crossed += [NO_WORD if marker else number] * visible
-            # A word with ids of its own that has none here is in a piece of its neighbour's.
+            # A visible word without ids at this place shares a piece with its neighbour.
             if stop is not None and (stop > len(words) or not crossed):
                 words += [_only(crossed, number)] * (stop - len(words))
                 crossed = []
@@ -146,7 +146,7 @@ class Subwords(ABC):
 
     @cached_property
     def _alone(self) -> Callable[[str], _Alone]:
-        """Ids of a word by itself, which are kept."""
+        """Returns the ids of a single word, which are cached."""
 
         def encode(text: str) -> _Alone:
             ids = self.encode(text)
@@ -157,7 +157,7 @@ class Subwords(ABC):
 
 
 class _Alone(NamedTuple):
-    """The ids of a word by itself, a marker or not, a blank or not."""
+    """The ids of a single word; whether it is a marker, and has an id that is no blank."""
 
     ids: list[int]
     marker: bool

@@ -32,7 +32,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
     column), `weights` (a row a target token), and may have `prefix` (of target tokens for target
     tokens), `log_probabilities` (natural, a number a target token) and `number` (from 0; else they
     are counted). `source_words` and `target_words` have the number of each token's word, from 0 (-1
-    for `</s>`), where marks of pieces do not tell it. Without `attention`, weights are relevance
+    for `</s>`), where marks of pieces do not show it. Without `attention`, weights are relevance
     and may be negative.
     """
 

@@ -62,29 +62,32 @@ def _by_letters(
         if group < 0:
             tied += [group for _ in members]
             continue
-        found: list[set[int]] = []
+        words_of_pieces: list[set[int]] = []
         for _, piece in members:
-            found.append(set(word_of_letter[start : start + len(piece)]))
+            words_of_pieces.append(set(word_of_letter[start : start + len(piece)]))
             start += len(piece)
-        with_letters = [numbers for numbers in found if numbers]
-        if not with_letters:  # a mark that was cut off the word before it, if no other has none
+        with_letters = [numbers for numbers in words_of_pieces if numbers]
+        # A mark that was cut off the word before it, unless it may be a word of marks alone.
+        if not with_letters:
             before, behind = ([-1, *word_of_letter, len(letters)][start + n] for n in (0, 1))
             with_letters = [{before}] if 0 <= before == behind - 1 else []
         if not with_letters or any(len(numbers) > 1 for numbers in with_letters):
             return None
         # A piece without letters, such as a blank alone, is of the word of the next one.
         following = with_letters[-1]
-        for place in reversed(range(len(found))):
-            following = found[place] = found[place] or following
-        tied += [number for numbers in found for number in numbers]
+        for place in reversed(range(len(words_of_pieces))):
+            following = words_of_pieces[place] = words_of_pieces[place] or following
+        tied += [number for numbers in words_of_pieces for number in numbers]
     return tied
 
 
 def _alike(tokens: Tokens, words: Sequence[str]) -> bool:
     """Return whether a dump has as many words, and each is plainly the text's."""
-    whole = tokens.whole()
+    in_words = tokens.whole()
     token_words = [
-        unescaped(piece) for piece, word in zip(whole.pieces, whole.words, strict=True) if word >= 0
+        unescaped(piece)
+        for piece, word in zip(in_words.pieces, in_words.words, strict=True)
+        if word >= 0
     ]
     if len(token_words) != len(words):
         return False

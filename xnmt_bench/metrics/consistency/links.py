@@ -247,8 +247,9 @@ def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
     Both are cuts of one text, so letters tell; else the cheapest edits do.
     """
     # A word without a piece is not among them.
-    whole = tokens.whole()
-    by_number = {n: word for n, word in zip(whole.words, whole.pieces, strict=True) if n >= 0}
+    in_words = tokens.whole()
+    pairs_of_words = zip(in_words.words, in_words.pieces, strict=True)
+    by_number = {number: word for number, word in pairs_of_words if number >= 0}
     numbers, token_words = list(by_number), list(by_number.values())
     # Tokenisers may change letters, as quotes; then counting letters would drift.
     if "".join(token_words) != "".join(words):
