@@ -1,5 +1,7 @@
 """One sentence that cannot be read is left out and counted; the others keep their numbers."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.metrics.confidence.metric import Confidence
+from xnmt_bench.metrics.contrastive import Contrastive
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.pipeline.job import Job
@@ -140,3 +143,14 @@ def test_pairs_that_are_too_long_to_be_scored_have_no_number(marian):
     assert ids.tolist() == [3, 0, 0, 4]
     alone, _ = log_probability(model, pairs[3:], 1000)
     torch.testing.assert_close(scores[3], alone[0], rtol=1e-5, atol=0)
+
+
+def test_a_contrastive_group_with_a_variant_that_is_too_long(job, tmp_path):
+    long = " ".join(["sie"] * POSITIONS)
+    groups = [("it is old .", ["er ist alt .", long]), ("it sleeps .", ["er schläft .", "sie ."])]
+    lines = [{"lang_pair": "en-de"}, *({"source": x, "variants": y} for x, y in groups)]
+    (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    row, _ = Contrastive([str(tmp_path / "set.jsonl")]).measure(job)
+    evidence = row.make()
+    assert evidence.units.number_U.tolist() == [1]
+    assert evidence.facts["told"][0].startswith("1 of 2 groups have a variant longer")

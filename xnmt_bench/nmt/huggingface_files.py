@@ -60,7 +60,10 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
     try:
         model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
         if model_type != FAMILIES[family]:
-            raise XnmtError(f"{path}: a model of type {model_type}, not of {family}")
+            families = ", ".join(FAMILIES)
+            raise XnmtError(
+                f"{path}: a model of type {model_type}, not of {family}; there are {families}"
+            )
         if missing := _missing_files(folder, family):
             problem = f"the files of its tokenizer are missing: {', '.join(missing)}"
             raise XnmtError(f"{path}: {problem}; write them with tokenizer.save_pretrained")

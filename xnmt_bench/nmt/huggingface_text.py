@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from tokenizers import AddedToken
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.subwords import MARKER, SPECIAL, WORD_START, Subwords, marker_symbols
+from xnmt_bench.corpora.subwords import (
+    MARKER,
+    SPECIAL,
+    WORD_START,
+    Subwords,
+    Tied,
+    marker_symbols,
+)
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.huggingface_languages import without_target_code
@@ -58,9 +65,16 @@ class HubSubwords(Subwords):
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; what looks like a special token is an unknown word."""
-        if self._target_code is not None:
-            text = without_target_code(text, self._target_code)
-        return self.ids.ours(bare(self._tokenizer, self._key, text))
+        return self.ids.ours(bare(self._tokenizer, self._key, self._sentence(text)))
+
+    def tie(self, text: str) -> Tied:
+        """Return the ids of a text and their words, of which a target code in front is none."""
+        return super().tie(self._sentence(text))
+
+    def _sentence(self, text: str) -> str:
+        """Return a text without the code of a target language in front of it."""
+        code = self._target_code
+        return text if code is None else without_target_code(text, code)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; special ones and markers are left out."""

@@ -252,7 +252,7 @@ class Job:
         if system.read_resolver:  # an earlier version read no markers here
             further["markers"] = system.read_resolver
         return self.store.make(
-            "scores", work, version=6, model=system, passages=passages_id, **further
+            "scores", work, version=5, model=system, passages=passages_id, **further
         )
 
     @cached_property

@@ -191,8 +191,9 @@ class MeasuredSet:
             groups = ", ".join(map(str, self.comparison.emptied))
             remarks.append(f"nothing is left to compare in groups {groups}")
         if unread := int((~self._scored_G).sum()):
+            groups = f"{unread:,} of {len(self._scored_G):,} groups"
             remarks.append(
-                f"{unread} groups with a variant that is longer than the system reads are left out"
+                f"{groups} have a variant longer than the system reads, and are left out"
             )
         scores_N = self.scores.of(self.number)
         if self.options.ties == "wrong" and (tied := int(self.comparison.tied_G(scores_N).sum())):
