@@ -1,7 +1,8 @@
-"""Which job of a sweep this is, and of how many."""
+"""Which job of a sweep this is, of how many, and what was typed for it."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -13,11 +14,15 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-JOBS = "XNMT_BENCH_JOBS"  # an environment variable, since a launcher may start processes
+from xnmt_bench.overrides import parse, split
+
+# Environment variables, since a launcher may start processes.
+JOBS = "XNMT_BENCH_JOBS"
+SWEPT = "XNMT_BENCH_SWEPT"  # of each option that is swept, the values as they were typed
 
 
 class CountJobs(Callback):
-    """Counts the jobs of a sweep before it begins."""
+    """Counts the jobs of a sweep before it begins, and keeps what was typed for them."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Keep the number of jobs: the product of all choices."""
@@ -25,8 +30,25 @@ class CountJobs(Callback):
         overrides = OverridesParser.create().parse_overrides([*swept, *config.hydra.overrides.task])
         # A sweep of an experiment stands in its file; one on the command line replaces it.
         last = {override.key_or_group: override for override in overrides}.values()
-        choices = (len(list(o.sweep_string_iterator())) for o in last if o.is_sweep_override())
-        os.environ[JOBS] = str(math.prod(choices))
+        swept_options = [override for override in last if override.is_sweep_override()]
+        counts = (len(list(override.sweep_string_iterator())) for override in swept_options)
+        os.environ[JOBS] = str(math.prod(counts))
+        typed = {
+            o.key_or_group: split((o.input_line or "").partition("=")[2]) for o in swept_options
+        }
+        os.environ[SWEPT] = json.dumps(typed)
+
+
+def as_typed(override: str) -> tuple[str, str]:
+    """Return the name of an option of this job, and its value as it was typed.
+
+    Hydra hands a `1e3` of a sweep on as `1000.0`.
+    """
+    name, _, value = override.lstrip("+").partition("=")
+    for typed in json.loads(os.environ.get(SWEPT, "{}")).get(name, []):
+        if (choice := parse(f"{name}={typed}")) and str(choice.value()) == value:
+            return name, typed
+    return name, value
 
 
 def job_name() -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.corpora.text import decode_line, lines, present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -38,7 +39,7 @@ def read_dictionary(path: Path) -> list[str]:
     words, read = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
     for number, raw in enumerate(lines(path), 1):
         text = decode_line(raw, path, number).rstrip()
-        if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
+        if number == 1 and raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
             text = "\ufeff" + text
         # From the right: a word may hold a blank of its own.
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
@@ -88,7 +89,7 @@ class FairseqBinCorpus(Corpus):
 
     def raw(self, text: str, language: str) -> str:
         """Return a sentence's words, put together from their subwords."""
-        return join(text.split())
+        return join(split_words(text))
 
     def _files(self, split: str, language: str) -> tuple[Path, Path]:
         """Return the index and the ids of one side."""

@@ -15,10 +15,10 @@ import numpy as np
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
-from xnmt_bench.errors import StoreError
+from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
@@ -93,7 +93,7 @@ class Translations:
         return self._store.make(
             "translation",
             work,
-            version=6,
+            version=7,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,
             encoded=self.texts.encoded,
@@ -120,9 +120,36 @@ class Translations:
         )
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
-        """Return a split's first sentences with the system's translations as targets."""
-        artefact = self.made(name, sentences)
-        return replace(self.texts.drawn(name), target=EncodedSide.open(artefact.path / name))
+        """Return a split's first sentences with the system's translations as targets.
+
+        A translation without a word, and one that is longer than the system reads once it is cut
+        into subwords anew, is left out; of a system that reads a context none is, since each is the
+        context of others.
+
+        Raises:
+            XnmtError: none is left.
+        """
+        target = EncodedSide.open(self.made(name, sentences).path / name)
+        split = replace(self.texts.drawn(name), target=target)
+        if self.texts.context.sentences:
+            return split.taken(np.arange(sentences))
+        kept = np.flatnonzero(self._readable(target)[:sentences])
+        if not len(kept):
+            raise XnmtError(f"{self.system.name}: no translation of the {name} split can be read")
+        return split.taken(kept)
+
+    def _readable(self, target: EncodedSide) -> np.ndarray:
+        """Return which translations have a word and are as short as the system reads, (N,)."""
+        longest, lengths_N = self.system.model.longest_target, target.lengths()
+        readable_N = lengths_N > 1  # EOS alone does not count
+        return readable_N if longest is None else readable_N & (lengths_N <= longest)
+
+    def describe_left_out(self, name: Split, sentences: int) -> list[str]:
+        """Return a doubt about translations of a split's first sentences that were left out."""
+        left_out = sentences - len(self.split(name, sentences))
+        translations = f"{left_out} of {sentences} of the system's own translations"
+        problem = "have no word or are longer than the system reads, and are left out"
+        return [f"{translations} {problem}"] if left_out else []
 
     def _own_depth(self, name: Split, index: int) -> int:
         """Return how many of its own translations stand before a translation."""
@@ -184,7 +211,7 @@ class Translations:
 
     def _encode(self, name: Split, folder: Path) -> None:
         """Write translations as ids too, each behind its own context."""
-        target, before = self.texts.subwords[1], deque[list[int]](maxlen=FARTHEST)
+        target, before = self.texts.subwords[1], deque[Tied](maxlen=FARTHEST)
         with ExitStack() as stack:
             text = stack.enter_context(
                 (folder / f"{name}.txt").open(encoding="utf-8", newline="\n")
@@ -192,11 +219,11 @@ class Translations:
             writer = SideWriter(stack, folder / name)
             for i, line in enumerate(text):
                 # Encoded from text, so that ids are those which this text always has.
-                ids, depth = target.encode(line.rstrip("\n")), self._own_depth(name, i)
+                tied, depth = target.tie(line.rstrip("\n")), self._own_depth(name, i)
                 # As the system reads them when they are explained: its own translations are the
                 # context.
-                writer.write(concatenated([*before][len(before) - depth :], ids))
-                before.append(ids)
+                writer.write(concatenated([*before][len(before) - depth :], tied))
+                before.append(tied)
 
 
 def _shards(places: np.ndarray) -> list[range]:

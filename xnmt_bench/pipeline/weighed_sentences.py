@@ -50,13 +50,24 @@ def skip_unreadable(
             yield sentence
 
 
+def require_words(sentences: Iterable[Weighed | DataError]) -> Iterator[Weighed | DataError]:
+    """Yield an error in the place of each sentence whose tokens cannot be tied to its words."""
+    for sentence in sentences:
+        if isinstance(sentence, Weighed) and not (sentence.source.tied and sentence.target.tied):
+            problem = "a subword may be a part of two words"
+            yield DataError(f"test sentence {sentence.number}", None, problem)
+        else:
+            yield sentence
+
+
 def weigh_sentences(
     explained: Explained, scenario: Scenario, relevances: Relevances
-) -> Iterator[Weighed]:
+) -> Iterator[Weighed | DataError]:
     """Yield relevance of the current sentence's words, with the words themselves.
 
     Words of a context have weights too, but do not belong to the sentence, and are left out.
-    Attention does not weigh the prefix against the source.
+    Attention does not weigh the prefix against the source. A translation without a word has no
+    weights, and is bad.
 
     Args:
         explained: the decisions.
@@ -81,6 +92,10 @@ def weigh_sentences(
             got = f"sentence {relevance.number}, {relevance.source_TS.shape[0]} steps"
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
             raise XnmtError(f"the relevance is of {got}; needed: {needed}")
+        if expected[1][0] == 1:  # its only step is EOS
+            problem = "the translation has no word"
+            yield DataError(explained.system.name, relevance.number + 1, problem)
+            continue
         prefix_TT = None
         # Of a single step no prefix word is seen, which is not the explainer's silence.
         silent = len(relevance.prefix_TT) > 1 and np.isnan(relevance.prefix_TT).all()
@@ -89,8 +104,8 @@ def weigh_sentences(
             prefix_TT = np.nan_to_num(relevance.prefix_TT[:, rows])
         yield Weighed(
             relevance.number,
-            tokens(source, source_ids[columns].tolist()),
-            tokens(target, target_ids[rows].tolist()),
+            tokens(source, source_ids[columns], split.source.words(index)[columns]),
+            tokens(target, target_ids[rows], split.target.words(index)[rows]),
             relevance.source_TS[:, columns],
             prefix_TT,
             _logarithms(relevance.probability_T),
@@ -105,10 +120,10 @@ def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
     return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))
 
 
-def tokens(subwords: Subwords, ids: list[int]) -> Tokens:
-    """Return ids of a sentence as tokens."""
-    pieces = subwords.pieces(ids)
-    if ids and ids[-1] == EOS:
+def tokens(subwords: Subwords, ids: np.ndarray, words: np.ndarray) -> Tokens:
+    """Return ids of a sentence, and the word of each, as tokens."""
+    pieces = subwords.pieces(ids.tolist())
+    if len(ids) and ids[-1] == EOS:
         # Vocabularies spell EOS in their own ways.
         pieces[-1] = EOS_TOKEN
-    return Tokens(tuple(pieces), tuple(subwords.words(ids)), subwords.decode(ids))
+    return Tokens(tuple(pieces), tuple(words.tolist()), subwords.decode(ids.tolist()))

@@ -15,10 +15,12 @@ from typing import IO
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present, text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
 from xnmt_bench.resolvers.examples import ExampleCounts, pair_with_clusters
 from xnmt_bench.resolvers.markers import mark
+from xnmt_bench.streams import standard_streams
 
 
 def resolve_file(
@@ -63,7 +65,7 @@ def resolve_file(
             counts.add(sentence, clusters)
             # A sentence without a line is one that the resolver `file` does not know either.
             if clusters_file and clusters is not None:
-                row = {"tokens": sentence.source.split(), "clusters": clusters}
+                row = {"tokens": split_words(sentence.source), "clusters": clusters}
                 clusters_file.write(json.dumps(row, ensure_ascii=False) + "\n")
             if marked_file:
                 try:
@@ -122,4 +124,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with standard_streams():
+        status = main()
+    sys.exit(status)

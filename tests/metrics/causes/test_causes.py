@@ -273,7 +273,8 @@ def test_a_probability_too_small_for_float32_changes_by_a_number():
 
 def test_a_word_is_as_relevant_as_its_best_piece():
     relevance = np.array([0.1, 0.5, np.nan, 0.2, 9.0])
-    np.testing.assert_array_equal(word_relevance(relevance, [0, 0, 1, 2, -1]), [0.5, np.nan, 0.2])
+    best = word_relevance(relevance, [0, 0, 1, 2, -1], 3)
+    np.testing.assert_array_equal(best, [0.5, np.nan, 0.2])
 
 
 def test_shares_of_one_decision():

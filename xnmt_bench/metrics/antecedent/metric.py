@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import EXPLAINED, SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.nmt.comparing import compare, parts
@@ -58,6 +58,15 @@ class AntecedentWeight(Metric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "right": Bounds(0, 1, of="rows"),
+        "looked": Bounds(0, 1, of="rows"),
+        "looked_right": Bounds(0, 1, of="looked"),
+        # A unit may have fewer decisions than another.
+        f"{WEIGHT}*": Bounds(0, 1, nan=True),
+        f"{RIGHT}*": Bounds(0, 1, nan=True),
+    }
     columns = (
         Column(
             "difference",
@@ -211,13 +220,14 @@ class MeasuredSet:
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
         # Scores are of all groups, weights of those whose antecedent was placed.
-        right_of = dict(
-            zip(
-                comparison.groups_G,
-                comparison.right_G(self._job.log_probability(passages), "wrong"),
-                strict=True,
-            )
+        scores_N = self._job.log_probability(passages)
+        decisions = zip(
+            comparison.groups_G,
+            comparison.right_G(scores_N, "wrong"),
+            comparison.scored_G(scores_N),
+            strict=True,
         )
+        right_of = {group: right for group, right, scored in decisions if scored}
         # Groups of one source share words and context, so they are drawn together.
         unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)

@@ -36,14 +36,15 @@ class Shares:
     tau: float = 0.0
 
 
-def word_relevance(relevance_X: np.ndarray, words: Sequence[int]) -> np.ndarray:
+def word_relevance(relevance_X: np.ndarray, words: Sequence[int], count: int) -> np.ndarray:
     """Return the relevance of each word, (W,): that of its best piece, as in rules.
 
     Args:
         relevance_X: of pieces, EOS last; NaN for what the step cannot see.
         words: the word of each piece, -1 for EOS.
+        count: how many words there are; one without a piece has no relevance, NaN.
     """
-    relevance_W = np.full(max(words) + 1, np.nan)
+    relevance_W = np.full(count, np.nan)
     for word, relevance in zip(words[:-1], relevance_X, strict=False):
         # `fmax`, since a step may see some pieces of a word and not others.
         relevance_W[word] = np.fmax(relevance_W[word], relevance)

@@ -29,7 +29,7 @@ NOTE = (
 def write_groups(
     comparison: Comparison, scores_N: np.ndarray, right_G: np.ndarray, folder: Path
 ) -> None:
-    """Write every group that is compared, with the scores (N,) of the set's variants."""
+    """Write every group that is compared and scored, with the scores (N,) of all variants."""
     sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
     columns = [
@@ -40,7 +40,14 @@ def write_groups(
             scores[g],
             bool(right),
         )
-        for g, kept, right in zip(comparison.groups_G, comparison.kept, right_G, strict=True)
+        for g, kept, right, scored in zip(
+            comparison.groups_G,
+            comparison.kept,
+            right_G,
+            comparison.scored_G(scores_N),
+            strict=True,
+        )
+        if scored
     ]
     # Texts beside scores, so that the page needs neither corpus nor set.
     write_table(pa.Table.from_pylist(columns), folder / f"{FILE}.parquet")
