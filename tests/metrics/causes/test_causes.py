@@ -333,7 +333,7 @@ def test_of_tied_words_the_first_is_one_with_the_share_of_its_pieces():
 
 
 EFFECT = np.array([0.2, 0.8, NAN, 0.4])
-SEEN = Ranking(np.zeros(4), np.ones(4, dtype=int))
+EVEN = Ranking(np.zeros(4), np.ones(4, dtype=int))
 
 
 def by_words(*relevance):
@@ -343,15 +343,17 @@ def by_words(*relevance):
 
 def test_shares_of_one_decision():
     ranking = by_words(3.0, 2.0, 0.5, 1.0)
-    one = judge_side(ranking, SEEN, EFFECT, 1, 0.05)
+    one = judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.05)
     assert (one.usable, one.causal, one.strongest) == (1, pytest.approx(0.25), 0)
     # One of four words, of which one has no substitute.
     assert one.chance == pytest.approx((1.4 / 4) / 0.8)
     # Of three pairs of known words, one is in the order of the effects.
     assert one.tau == pytest.approx(-1 / 3)
-    two = judge_side(ranking, SEEN, EFFECT, 2, 0.05)
+    two = judge_side(ranking, EVEN.named(2), EFFECT, 2, 0.05)
     assert two.causal == pytest.approx(1.0 / 1.2)
-    assert judge_side(ranking, SEEN, EFFECT, 1, 0.9) is None  # nothing has so great an effect
+    assert (
+        judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.9) is None
+    )  # nothing has so great an effect
 
 
 @pytest.mark.parametrize(
@@ -367,9 +369,9 @@ def test_shares_of_one_decision():
 def test_a_word_without_a_known_effect_counts_as_none_and_no_decision_is_dodged(
     relevance, causal, unknown
 ):
-    shares = judge_side(by_words(*relevance), SEEN, EFFECT, 2, 0.05)
+    shares = judge_side(by_words(*relevance), EVEN.named(2), EFFECT, 2, 0.05)
     assert (shares.causal, shares.unknown) == (pytest.approx(causal), pytest.approx(unknown))
-    full = judge_side(by_words(3.0, 2.0, 0.5, 1.0), SEEN, EFFECT, 2, 0.05)
+    full = judge_side(by_words(3.0, 2.0, 0.5, 1.0), EVEN.named(2), EFFECT, 2, 0.05)
     # What decides which decisions count, and chance, are the same for every explainer.
     for name in ("usable", "ranked", "chance"):
         assert getattr(shares, name) == getattr(full, name)
@@ -382,7 +384,7 @@ def test_equal_relevance_is_worth_what_all_orders_are_on_average():
     for k, greatest in ((1, 0.9), (2, 1.2), (3, 1.3)):
         orders = firsts(np.ones(7), words, k)
         expected = np.mean([np.nansum(effect[named]) for named in orders]) / greatest
-        shares = judge_side(equal, equal, effect, k, 0.05)
+        shares = judge_side(equal, equal.named(k), effect, k, 0.05)
         assert shares.causal == pytest.approx(expected) == shares.chance
     assert shares.strongest == pytest.approx(1 / 7)
     assert (shares.tau, shares.ranked) == (0, 1)  # an order that is not there is judged too
@@ -392,9 +394,9 @@ def test_equal_relevance_is_worth_what_all_orders_are_on_average():
 def test_draws_of_every_piece_have_chance_on_average(k):
     words, effect = [0, 1, 1, 1, 1, 2, 2, 3, -1], np.array([0.9, 0.05, 0.5, NAN])
     rng = np.random.default_rng(0)
-    seen = Ranking.of_pieces(np.zeros(9), words)
+    chance_W = Ranking.of_pieces(np.zeros(9), words).named(k)
     shares = [
-        judge_side(Ranking.of_pieces(rng.random(9), words), seen, effect, k, 0.05)
+        judge_side(Ranking.of_pieces(rng.random(9), words), chance_W, effect, k, 0.05)
         for _ in range(3000)
     ]
     causal = [share.causal for share in shares]
@@ -410,14 +412,13 @@ def test_tau_equals_scipys_over_words_of_known_effect():
     for _ in range(50):
         relevance, effect = rng.integers(0, 4, (2, 7)) / 4.0
         effect[rng.integers(7)] = NAN
-        seen = Ranking(np.zeros(7), np.ones(7, dtype=int))
-        shares = judge_side(by_words(*relevance), seen, effect, 1, 0.05)
+        shares = judge_side(by_words(*relevance), np.full(7, 1 / 7), effect, 1, 0.05)
         known = ~np.isnan(effect)
         expected = stats.kendalltau(relevance[known], effect[known]).statistic
         assert shares.tau == pytest.approx(np.nan_to_num(expected))
         # A word without relevance is behind all others.
         least = np.where(relevance == 0, NAN, relevance)
-        without = judge_side(by_words(*least), seen, effect, 1, 0.05)
+        without = judge_side(by_words(*least), np.full(7, 1 / 7), effect, 1, 0.05)
         assert without.tau == pytest.approx(shares.tau)
 
 

@@ -317,21 +317,22 @@ class Causes(SumMetric):
                 # Replacing one source word alone says little there.
                 if decision.takes_both and side == "source":
                     continue
-                visible = Ranking.of_pieces(np.where(seen_X, 0.0, np.nan), side_words)
+                equal_X = np.where(seen_X, 0.0, np.nan)
+                chance_W = Ranking.of_pieces(equal_X, side_words).named(k)
                 for kind, name in (
                     ("which", side),
                     ("pair", f"pair_{side}"),
                     ("that", f"that_{side}"),
                 ):
                     effect_W = decision.effects[kind, side]
-                    shares = judge_side(ranking, visible, effect_W, k, self.least)
+                    shares = judge_side(ranking, chance_W, effect_W, k, self.least)
                     if shares:
                         sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
                     elif kind == "which" and not np.isnan(effect_W).all():
                         sums[f"unusable_{side}"] += 1
                     if shares and kind == "which":
                         # Means over the words to name, so that one without a substitute has part.
-                        share_W = ranking.named(k) / visible.named(k).sum()
+                        share_W = ranking.named(k) / chance_W.sum()
                         for effect in ("change", "flips"):
                             changed_W = np.nan_to_num(decision.effects[effect, side])
                             sums.update({f"{effect}_{side}": float(share_W @ changed_W)})

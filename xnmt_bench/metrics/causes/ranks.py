@@ -93,8 +93,11 @@ class Ranking:
         above_W = (relevance_W > relevance_W[:, None]).sum(1)
         tied_W = (relevance_W == relevance_W[:, None]).sum(1)  # 0 for a word without relevance
         named_W = ((tied_W > 0) & (above_W + tied_W <= k)).astype(np.float64)
-        for word in np.flatnonzero((above_W < k) & (above_W + tied_W > k)):
-            named_W[word] = self.probability([int(word)], k)
+        partly_W = (above_W < k) & (above_W + tied_W > k)
+        for pieces in set(self.pieces_W[partly_W].tolist()):
+            # Words of as many tied pieces are as probable.
+            alike_W = partly_W & (self.pieces_W == pieces)
+            named_W[alike_W] = self.probability([int(alike_W.argmax())], k)
         return named_W
 
 
@@ -135,13 +138,13 @@ def _probability_first(chosen: tuple[int, ...], others: tuple[int, ...], k: int)
 
 
 def judge_side(
-    ranking: Ranking, visible: Ranking, effect_W: np.ndarray, k: int, least: float
+    ranking: Ranking, chance_W: np.ndarray, effect_W: np.ndarray, k: int, least: float
 ) -> Shares | None:
     """Return how one decision's ranking fits the effects; None where the side is not usable.
 
     Args:
         ranking: the explainer's.
-        visible: the words that the step sees, all as relevant.
+        chance_W: how probable it is that each word is named where pieces are drawn at random.
         effect_W: of each word; NaN for what the step cannot see, or what has no substitute.
         k: words that are named.
         least: the greatest effect that makes the side usable.
@@ -151,14 +154,15 @@ def judge_side(
     if not known_W.any() or effect_W[known_W].max() < least:
         return None
     effect_W = np.nan_to_num(effect_W)
-    named_W, first_W = ranking.named(k), ranking.named(1)
+    named_W = ranking.named(k)
+    first_W = ranking.named(1) if k > 1 else named_W
     descending = np.sort(effect_W)[::-1]
     greatest = descending[:k].sum()
     ranked, tau = _tau_b(ranking.relevance_W[known_W], effect_W[known_W])
     return Shares(
         causal=float(named_W @ effect_W / greatest),
-        chance=float(visible.named(k) @ effect_W / greatest),
-        unknown=float(1 - named_W[known_W].sum() / visible.named(k).sum()),
+        chance=float(chance_W @ effect_W / greatest),
+        unknown=float(1 - named_W[known_W].sum() / chance_W.sum()),
         strongest=float(first_W[known_W & (effect_W >= descending[0])].sum()),
         ranked=float(ranked),
         tau=tau,
