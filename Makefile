@@ -15,7 +15,7 @@ DEMO := experiment=demo rules.train_sentences=320 corpus.test=200 nmt.sizes.drop
 	launcher=joblib nmt=transformer_128,rnn_search_128
 
 .DEFAULT_GOAL := help
-.PHONY: help install cluster demo trial test test-long test-slow docs leaderboard device lint bench fairseq clean
+.PHONY: help install cluster demo trial test test-shared test-long test-slow docs leaderboard device lint bench fairseq clean
 
 help: ## show this
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ $(VENV)/transformers4: $(VENV)/.installed
 
 test: install ## run the tests (five and a half to eight minutes on two idle cores)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long and not slow'
+
+test-shared: install ## run the tests of real data, in ../shared/data
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'shared and not long and not slow'
 
 test-long: install $(VENV)/transformers4 ## run the tests that take many seconds each, and older packages
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m long

@@ -8,6 +8,7 @@ values carry the cue into the label's places. All other blocks add nothing.
 
 import torch
 
+from xnmt_bench.corpora.subwords import Tied
 from xnmt_bench.nmt.transformer import Transformer
 
 SPECIAL, WORDS, CUES = 4, 8, 4  # ids 0 to 3; 4 to 7 are cues, 8 to 11 other words
@@ -25,8 +26,14 @@ class Vocabulary:
     def encode(self, text):
         return [int(word) for word in text.split()]
 
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
     def words(self, ids):
         return [n if i >= SPECIAL else -1 for n, i in enumerate(ids)]
+
+    def tie(self, text):
+        return Tied(self.encode(text), list(range(len(text.split()))))
 
 
 def compiled(side="source", pre_norm=False):

@@ -1,9 +1,10 @@
-"""Small real systems, trained once for all tests, and the paths of real data."""
+"""Small real systems for all tests, and the paths of real data."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import json
 import os
 import pickle
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +22,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
+from safetensors import safe_open
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -29,6 +31,7 @@ from xnmt_bench.nmt.batch import Batch
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"
+WEIGHTS = ROOT / "tests" / "fixtures" / "systems"
 SYSTEMS = ("transformer", "rnn_search")
 CONTEXT_AWARE = ("multi_encoder", "cadec", "s_hier_to_2")
 # A system that has learnt enough of the toy corpus for its explanations to mean something.
@@ -131,6 +134,14 @@ def pytest_configure(config):
         forked.start_server()
 
 
+def pytest_runtest_setup(item):
+    """Skip a test where a folder or file of `shared/data` that it reads is absent."""
+    for mark in item.iter_markers("shared"):
+        for name in mark.args:
+            if not (DATA / name).exists():
+                pytest.skip(f"needs shared/data/{name}")
+
+
 def pytest_collection_finish():
     """Let no collection look again through all that the tests have imported."""
     gc.collect()
@@ -144,34 +155,47 @@ def one_thread():
 
 
 @pytest.fixture(scope="session")
-def workplace(tmp_path_factory) -> Path:
-    """One store for the whole session, shared between the workers of pytest-xdist."""
+def session_folder(tmp_path_factory) -> Path:
+    """A folder of the whole session, shared between the workers of pytest-xdist."""
     base = tmp_path_factory.getbasetemp()
     # Each worker's base is a folder inside the session's own.
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "workplace"
-    folder.mkdir(exist_ok=True)
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+
+@pytest.fixture(scope="session")
+def workplace(session_folder) -> Path:
+    """One store for the whole session, with the systems of `SYSTEMS` in it."""
+    folder = session_folder / "workplace"
+    for name in SYSTEMS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("xnmt_bench.fitting.fit", partial(take_stored_weights, name))
+            _ = trained(name, folder).system.trained
     return folder
 
 
+def take_stored_weights(name: str, build, *_, **__):
+    """Stands for the training of a system: gives the weights and facts of `fixtures/systems`.
+
+    A training gives other weights on another processor, and tests look at what weights give.
+    """
+    module = build()
+    with safe_open(WEIGHTS / f"{name}.safetensors", "pt") as file:
+        weights = {key: file.get_tensor(key) for key in module.model.state_dict()}
+        module.model.load_state_dict(weights)
+        return module.eval(), json.loads(file.metadata()["facts"])
+
+
 @pytest.fixture(scope="session", autouse=True)
-def composed_once(workplace):
+def composed_once(session_folder):
     """Processes of a session compose a configuration once for all of them."""
-    folder = workplace.parent / "composed"
+    folder = session_folder / "composed"
     folder.mkdir(exist_ok=True)
     os.environ[faster.KEPT] = str(folder)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_system_each(request, workplace):
-    """In a run of the whole suite each of two workers trains one, and neither waits for both."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker and len(request.session.items) > 1000:
-        trained(SYSTEMS[int(worker.removeprefix("gw")) % len(SYSTEMS)], workplace)
-
-
 @pytest.fixture(scope="session", params=SYSTEMS)
 def system(request, workplace):
-    """A job on each NMT system, trained on the toy corpus; the lock lets one worker train."""
+    """A job on each of `SYSTEMS`."""
     return trained(request.param, workplace)
 
 
@@ -182,13 +206,11 @@ def transformer(workplace):
 
 
 def trained(name: str, workplace: Path):
-    """A job whose system is there."""
+    """A job on a system that was trained on the toy corpus."""
     from xnmt_bench.pipeline.job import Job
 
     torch.set_num_threads(1)
-    job = Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
-    _ = job.system.trained
-    return job
+    return Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
 
 
 def context_aware(name: str, workplace: Path, *changes: str):

@@ -91,20 +91,40 @@ def test_no_configuration_sets_the_mode():
         assert compose("config", return_hydra_config=True).hydra.mode is None
 
 
-LARGE = ("tatoeba", "parcorfull")  # of which seconds are read
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.long) if n in LARGE else n for n in names("corpus")],
-)
+@pytest.mark.parametrize("name", names("corpus"))
 def test_corpora(name):
     corpus = Job(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
     # By what is hidden in it, or how its mark is decided.
     ending = {"toy_catalogue": "_or"}.get(name, "_nothing" if name.endswith("twins") else "")
     assert corpus.name == name + ending
-    if name == "toy" or (DATA.exists() and name not in ("text", "fairseq_bin", "hf_dataset")):
-        assert all(next(corpus.sentences(s), None) for s in SPLITS)
+
+
+# What each reads of shared/data; the toy corpora are generated.
+SHARED = {
+    "multi30k": ["multi30k"],
+    "multi30k_twins": ["multi30k"],
+    "enru": ["enru"],
+    "ende": ["deen"],
+    "tatoeba": ["deen"],
+    "tsv": ["deen"],
+    "rwth_deen": ["alignments", "deen"],
+    "parcorfull": ["parcorfull", "deen"],
+}
+LARGE = ("tatoeba", "parcorfull")  # of which seconds are read
+
+
+def marked(name: str):
+    """A corpus with the marks of its test."""
+    marks = [pytest.mark.shared(*SHARED[name])] if name in SHARED else []
+    return pytest.param(name, marks=[*marks, pytest.mark.long] if name in LARGE else marks)
+
+
+@pytest.mark.parametrize(
+    "name", [marked(n) for n in names("corpus") if n in SHARED or n.startswith("toy")]
+)
+def test_each_split_of_a_corpus_has_sentences(name):
+    corpus = Job(configure(f"corpus={name}", *NEEDS.get(name, []))).corpus
+    assert all(next(corpus.sentences(split), None) for split in SPLITS)
 
 
 SHIPPED = ("tatoeba_de_en",)

@@ -407,10 +407,9 @@ class TestShippedSystem:
                 assert (first_TS - other_TS).abs().max() <= 1e-4 * first_TS.abs().max()
 
     @pytest.mark.slow
+    @pytest.mark.shared("deen/sentences.tsv.gz")
     def test_the_cards_bleu_comes_again_from_the_files(self, tmp_path):
         path = DATA / "deen" / "sentences.tsv.gz"
-        if not path.exists():
-            pytest.skip(f"needs {path}")
         done = command(
             "train.py", "corpus=tatoeba", f"corpus.path={path}", "nmt=tatoeba_de_en",
             "metric=[quality]", "threads=1", cwd=tmp_path,

@@ -84,6 +84,7 @@ OTHER = {
     "corpus.subwords.source_size": 120,
     "corpus.subwords.target_size": 120,
     "corpus.subwords.sentences": 30,
+    "corpus.subwords.normalization": "identity",
     "nmt.name": "renamed",
     "nmt.beam": 1,
     "nmt.context.sentences": 2,

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from xnmt_bench import rerun
+from xnmt_bench.overrides import quote, quoted
 from xnmt_bench.rerun import rerun_command
 from xnmt_bench.store import file_hash
 
@@ -55,3 +58,11 @@ def test_a_file_that_cannot_be_read_ends_no_job(tmp_path, monkeypatch):
     line = rerun_command("train", [f"outputs.path={tmp_path}/secret"])
     assert line.endswith("# FILE1=sha256:unreadable")
     rerun._digest.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["Müller's", "a, b", "[x]", "(v1)", "plain"])
+def test_a_path_of_any_letters_is_a_placeholder(name, tmp_path):
+    (tmp_path / name).mkdir()
+    override = quoted(f"corpus.root={quote(str(tmp_path / name))}")
+    line = rerun_command("train", [override, f"sheet.path=[{quote(str(tmp_path / name))},x]"])
+    assert str(tmp_path) not in line and line.count("DIR1") == 3

@@ -73,7 +73,7 @@ with TemporaryDirectory() as folder:
     drawn, axes = plt.subplots()
     axes.errorbar([1, 30], ["gradient_norm", "x"], xerr=[1, 2], label="Base, SA (k = 1) 95 %")
     figure.log_scale(axes, "x")
-    figure.legend_below(drawn, [axes])
+    figure.lay_out(drawn, [axes])
     figure.save_figure(drawn, Path(folder, "drawn"))
 # A collection in a fork would copy the server's memory to look through what never changes.
 gc.collect()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import (
     CompactHydraException,
     ConfigCompositionException,
@@ -24,10 +23,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandat
 
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.options import MOVED
-from xnmt_bench.progress import flush_output
+from xnmt_bench.overrides import parse, texts
 from xnmt_bench.registry import KINDS, OURS, entries, load, options, unknown
 
-SENTENCES = ("explain", "explain_target", "explain_foil")
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
 OPTIONAL = ("experiment", "sheet")  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
@@ -86,9 +84,6 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         print(f"{word}; the same command goes on where it stood", file=sys.stderr)
         # As a shell reports a signal's end.
         sys.exit(128 + stopped.number)
-    except BrokenPipeError:
-        flush_output()
-        sys.exit(1)
     except OSError as error:
         if error.errno not in DISK:
             raise
@@ -115,14 +110,26 @@ def refused(error: HydraException) -> NoReturn:
     else:
         problem = str(error)
     if isinstance(error, OverrideParseException):
-        # Further lines are of Hydra's grammar and pages.
-        first, *further = problem.splitlines()
-        lacks_equals = any("missing EQUAL" in line for line in further)
-        problem = first + "; an option is NAME=VALUE" * lacks_equals
+        problem = (
+            f"{error.override}: an option is NAME=VALUE; its name has letters, digits, _ and ."
+        )
+    elif sweep := re.match(r"(?:Ambiguous value.*?|Sweep parameters) '((.*?)=.*)'", problem):
+        problem = _several_values(sweep[1], sweep[2])
     # Of a composition there may be several faults, a line each.
     lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
     print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr)
     sys.exit(2 if composing else 1)
+
+
+def _several_values(argument: str, name: str) -> str:
+    """Return the advice for `name=a,b` without `-m`."""
+    advice = [f"-m {argument} runs a job for each"]
+    values = argument.removeprefix(f"{name}=")
+    if name in {KINDS[kind].group for kind in ("metrics", "judges", "analyses")}:
+        advice.append(f"{name}=[{values}] takes all of them")
+    else:
+        advice.append(f"one text with commas is in quotes, '{name}=\"{values}\"'")
+    return f"{argument}: several values; {'; '.join(advice)}"
 
 
 def submitted_failure(error: Exception) -> str | None:
@@ -212,23 +219,20 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     for argument in arguments:
         if new_option := MOVED.get(argument.partition("=")[0].lstrip("+")):
             problems.append(f"{argument.partition('=')[0]} has moved: use {new_option}")
-        # Names alone, such as `metric=[fidelity,aer]`; anything else Hydra reads better.
-        plain = re.fullmatch(r"\+{0,2}(\w+)=\[?([\w/,]*)\]?", argument)
-        if not plain or not (conf / plain[1]).is_dir():
+        override = parse(argument)
+        if override is None or override.is_delete() or not (conf / override.key_or_group).is_dir():
             continue
-        folders = [root / plain[1] for root in (conf, *_config_dirs(arguments))]
+        group = override.key_or_group
+        folders = [root / group for root in (conf, *_config_dirs(arguments))]
         files = [path.relative_to(f).with_suffix("") for f in folders for path in f.rglob("*.yaml")]
         choices = {path.as_posix() for path in files if not path.name.startswith("_")}
         for kind, described in KINDS.items():
-            if described.group == plain[1]:
+            if described.group == group:
                 choices |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
-        # A sweep names several choices between commas, as a list does.
-        chosen = {name for name in plain[2].split(",") if name}
-        if plain[1] in OPTIONAL:
-            chosen -= {"null"}
-        elif not chosen and "[" not in argument:
-            problems.append(f"{plain[1]}=: should be a choice of {plain[1]}")
-        problems += [unknown(plain[1], name, choices) for name in sorted(chosen - choices)]
+        if override.value() == "" or (override.value() is None and group not in OPTIONAL):
+            problems.append(f"{argument}: should be a choice of {group}")
+            continue
+        problems += [unknown(group, name, choices) for name in sorted({*texts(override)} - choices)]
     return problems
 
 
@@ -258,27 +262,6 @@ def default_system(arguments: Sequence[str]) -> list[str]:
     return ["nmt=tatoeba_de_en"] if explains and not groups & CHOOSE_SYSTEM else []
 
 
-def quoted(argument: str) -> str:
-    """Quote `explain=Der Hund schläft .`, since Hydra's grammar allows few characters bare.
-
-    A `${` in a sentence is text too, and no reference to another option.
-
-    Other arguments, and sentences that are quoted already, are left unchanged.
-    """
-    name, equals, text = argument.partition("=")
-    mark = text[:1]
-    is_quoted = len(text) > 1 and mark in ("'", '"') and text[-1] == mark and mark not in text[1:-1]
-    # `null` means no sentence; quoted, it would be one.
-    if name.lstrip("+") not in SENTENCES or is_quoted or text == "null":
-        return argument
-    # OmegaConf halves the backslashes before `${`, and reads it as text behind an odd one.
-    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    # Hydra reads a backslash as itself unless it stands before a quote.
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'")
-    ending = len(escaped) - len(escaped.rstrip("\\"))
-    return f"{name}{equals}'{escaped}{ending * chr(92)}'"
-
-
 def flags_first(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with all overrides last.
 
@@ -298,10 +281,9 @@ def defer_to_jobs(arguments: Sequence[str]) -> list[str]:
     Args:
         arguments: of the command line, quoted.
     """
-    parser = OverridesParser.create()
-    try:
-        override_of = {a: parser.parse_override(a) for a in arguments if re.match(r"[^-][^=]*=", a)}
-    except HydraException:
+    options = [a for a in arguments if re.match(r"[^-][^=]*=", a)]
+    override_of = {a: override for a in options if (override := parse(a))}
+    if len(override_of) < len(options):
         return [*arguments]  # Hydra says what is wrong
     swept_groups = {o.key_or_group for o in override_of.values() if o.is_sweep_override()}
 
@@ -310,7 +292,8 @@ def defer_to_jobs(arguments: Sequence[str]) -> list[str]:
         if override is None or override.is_sweep_override():
             return False
         # Hydra's `choice` cannot hold null, and drops the quotes of a text.
-        if override.value() is None or argument.partition("=")[2][:1] in ("", "'", '"'):
+        value = argument.partition("=")[2]
+        if override.value() is None or not value or re.search("['\"]", value):
             return False
         return override.key_or_group.partition(".")[0] in swept_groups
 

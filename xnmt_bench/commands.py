@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -16,22 +17,24 @@ from xnmt_bench.cli import (
     flags_first,
     guarded,
     prepare,
-    quoted,
     refused,
     submitted_failure,
 )
 from xnmt_bench.help import CONF, help_text
-from xnmt_bench.progress import flush_output
+from xnmt_bench.overrides import quoted
+from xnmt_bench.streams import standard_streams
 
 
 def train() -> None:
     """Make what is missing, from subwords to proxies, and measures the configured metrics."""
-    _command("train")
+    with standard_streams():
+        _command("train")
 
 
 def evaluate() -> None:
     """Print the tables, or with `explain=...` one sentence under every explainer."""
-    _command("evaluate")
+    with standard_streams():
+        _command("evaluate")
 
 
 def _command(name: str) -> None:
@@ -47,11 +50,11 @@ def _command(name: str) -> None:
     sys.argv[1:] = flags_first([*map(quoted, sys.argv[1:]), *added])
     if {"-m", "--multirun"} & set(sys.argv[1:]):
         sys.argv[1:] = defer_to_jobs(sys.argv[1:])
+    logging.raiseExceptions = False  # a log that cannot be written ends no training
     catch_signals()
     guarded(prepare, sys.argv[1:], CONF)
     if {"--help", "-h"} & set(sys.argv[1:]):
         guarded(print, help_text(name))
-        flush_output()
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
@@ -62,5 +65,3 @@ def _command(name: str) -> None:
         if (message := submitted_failure(error)) is None:
             raise
         sys.exit(f"error: {message}")
-    finally:
-        flush_output()

@@ -31,8 +31,8 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.registry import instantiate, load_all, load_explainer
-from xnmt_bench.report.figure import save_figure
-from xnmt_bench.report.heatmap import heatmap_figure, legend, terminal_heatmaps
+from xnmt_bench.report.figure import save_parts
+from xnmt_bench.report.heatmap import heatmap_figures, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
 from xnmt_bench.schema import NO_SYSTEM, has_system
 
@@ -75,7 +75,7 @@ def explain(config: DictConfig) -> None:
     console.print(legend(explanations.values()), "")
     results = Path(config.results)
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
-    for path in save_figure(heatmap_figure(explanations), writable(results) / "explanation"):
+    for path in save_parts(heatmap_figures(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
 
 

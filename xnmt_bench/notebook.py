@@ -13,8 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.commands import CONF
 from xnmt_bench.corpora.sentence import SPLITS
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError
-from xnmt_bench.measuring.measurement import SETTINGS, Measurement
+from xnmt_bench.measuring.bootstrap import sign
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.opening import load
@@ -69,7 +71,7 @@ def benchmark(
     # Opened once and before anything is written: a wrong path fails here, and all explainers share
     # the weights.
     opened = model if isinstance(model, NMTModel) else load(model)
-    metric, errors, row_keys = Fidelity(), list[Exception](), set[str]()
+    metric, errors, measured = Fidelity(), list[Exception](), _Signatures()
     with ExitStack() as stack:
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
@@ -93,28 +95,18 @@ def benchmark(
             jobs.append(job)
         # All are checked before the first, which may take hours.
         for job in jobs:
-            errors += measure(metric, job, Tracker())
-            # The store may hold rows of other calls.
-            test_set = {"test set": job.texts.test_set, "test sentences": job.explained_sentences}
-            for row in (planned.identify() for planned in metric.measure(job)):
-                settings = row.facts.get(SETTINGS, {})
-                # A row that is n/a has no test set.
-                for row_settings in (test_set | settings, settings):
-                    row_keys.add(_identity(row.columns, row.model, row.content, row_settings))
+            errors += measure(metric, job, measured)
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
 
-        def is_wanted(m: Measurement) -> bool:
-            settings = dict(m.facts.get(SETTINGS, {}))
-            if "test set" in settings:
-                # Behind a comma stands which of its decisions count.
-                settings["test set"] = settings["test set"].partition(",")[0]
-            elif m.ok:
-                return False
-            return _identity(m.identity, m.model, m.content, settings) in row_keys
+        bootstrap = draws(config)
 
-        scored = collect(metric, Path(config.results), draws(config), is_wanted)
+        def is_wanted(m: Measurement) -> bool:
+            # The store may hold rows of other calls.
+            return sign(metric, m, bootstrap) in measured.signatures
+
+        scored = collect(metric, Path(config.results), bootstrap, is_wanted)
         columns = csv_columns(metric)
         rows = [{name: row.row.get(name) for name in columns} for row in scored]
     return pa.table({name: _column([row[name] for row in rows]) for name in columns})
@@ -141,15 +133,15 @@ def _read_splits(corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]]) -> dict[
     return splits
 
 
-def _identity(
-    columns: Mapping[str, Any],
-    model: str,
-    content: Mapping[str, str],
-    settings: Mapping[str, Any],
-) -> str:
-    return fingerprint(
-        {"columns": columns, "model": model, "content": content, "settings": settings}
-    )
+class _Signatures(Tracker):
+    """Keeps the signatures of the rows that were measured."""
+
+    def __init__(self) -> None:
+        self.signatures: set[str] = set()
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Keep the signatures of some rows."""
+        self.signatures |= {row["signature"] for row in rows}
 
 
 def _configure(
@@ -171,7 +163,7 @@ def _configure(
         pairs = splits.get(split) or splits["test"]
         for side, language in enumerate(languages):
             # A line end inside a sentence would make two of it.
-            lines = [" ".join(pair[side].split()) for pair in pairs]
+            lines = [" ".join(split_words(pair[side])) for pair in pairs]
             texts[f"{split}.{language}"] = "\n".join(lines) + "\n"
     # A folder of its own: calls at the same time may share a store.
     root = folder / "text" / fingerprint(texts)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.help import CONF, PROGRAM_HELP, SENTENCE_HELP
-from xnmt_bench.progress import flush_output
 from xnmt_bench.registry import unknown
+from xnmt_bench.streams import standard_streams
 
 HELP = ("-h", "--help", "help")
 COMMANDS = ("explain", "train", "evaluate", "list", "results", "leaderboard")
@@ -24,6 +24,11 @@ PLAIN = ("list", "results", "leaderboard")  # they have no options
 
 def xnmt() -> None:
     """Run `xnmt COMMAND ...`."""
+    with standard_streams():
+        _run()
+
+
+def _run() -> None:
     command, *arguments = sys.argv[1:] or ["--help"]
     asks_help = bool({command, *arguments} & set(HELP))
     if command == "--version":
@@ -50,16 +55,12 @@ def _print(text: Callable[[], str]) -> None:
         print(text())
     except XnmtError as error:
         sys.exit(f"error: {error}")
-    except BrokenPipeError:  # the reader has gone, as `head` goes
-        sys.exit(1)
     except OSError as error:
         from xnmt_bench.cli import DISK
 
         if error.errno not in DISK:
             raise
         sys.exit(f"error: {error.filename}: {error.strerror}")
-    finally:
-        flush_output()
 
 
 def _refuse(problem: str) -> None:

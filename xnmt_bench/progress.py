@@ -7,7 +7,6 @@ logged every so often.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sys
 import time
@@ -145,11 +144,3 @@ def track(
         for number, item in enumerate(items, start=done + 1):
             yield item
             stage.step(number, note)
-
-
-def flush_output() -> None:
-    """Write what was printed, or drop it where the reader has gone, as `head` goes."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from xnmt_bench.overrides import parse, quote, texts
 from xnmt_bench.store import file_hash, fingerprint
 
 # Options that decide where things lie and what is shown, but no number.
@@ -53,8 +54,10 @@ def _with_placeholders(override: str, names: dict[str, str]) -> str:
     """Return an override with each path in its value replaced; `names` grows by new paths."""
     option, equals, value = override.partition("=")
 
-    def placeholder(match: re.Match[str]) -> str:
-        path = match.group()
+    def placeholder_of(match: re.Match[str]) -> str:
+        return placeholder(match.group())
+
+    def placeholder(path: str) -> str:
         # A bare word is a choice, also where a file of this name happens to be.
         if os.sep not in path or not Path(path).exists():
             return path
@@ -63,8 +66,12 @@ def _with_placeholders(override: str, names: dict[str, str]) -> str:
         number = 1 + sum(name.startswith(kind) for name in names.values())
         return names.setdefault(path, f"{kind}{number}")
 
+    # A path may itself hold quotes, commas and brackets.
+    for text in texts(parse(override)):
+        for form in (quote(text), f'"{text}"'):
+            value = value.replace(form, quote(placeholder(text)))
     # Values may be lists, quoted or not: every run of other characters is looked at.
-    return option + equals + re.sub(r"[^\[\],'\"]+", placeholder, value)
+    return option + equals + re.sub(r"[^\[\],'\"]+", placeholder_of, value)
 
 
 @lru_cache

@@ -337,6 +337,8 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         row_name = _describe(metric, row.columns)
         try:
             outcome: Evidence | str | None = planned.make()
+            if isinstance(outcome, Evidence):
+                outcome.units.require_within(metric.unit_bounds)
         except NotApplicable as error:
             outcome = NOT_APPLICABLE
             log.warning("%s: n/a: %s", row_name, error)

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
 from proxies.lessons import ProxyTrainingOptions
+from xnmt_bench.corpora.subwords import Normalization
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.loading import shipped
@@ -30,12 +32,14 @@ from xnmt_bench.options import (
     like,
     section,
 )
+from xnmt_bench.overrides import split
 from xnmt_bench.registry import KINDS, load
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 
 Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
 MISSING = "???"
+NO_TEXT = ": should be a valid string"
 NO_SYSTEM = "nmt.path: has no value yet; give nmt.path=..., or nmt.initial=... to train it further"
 
 
@@ -119,6 +123,7 @@ class SubwordsSection(Section):
     source_model: Text | None
     target_model: Text | None
     sentences: Count | None = None
+    normalization: Normalization = "nmt_nfkc"
 
 
 class TrainerSection(Section):
@@ -188,7 +193,7 @@ class SystemSection(Section):
 
 
 def check(config: DictConfig, complete: bool = True) -> None:
-    """Check a whole configuration.
+    """Check a whole configuration, and set texts that Hydra read as numbers as they were typed.
 
     Args:
         config: the configuration.
@@ -197,12 +202,11 @@ def check(config: DictConfig, complete: bool = True) -> None:
     Raises:
         ConfigError: something is wrong with it; every fault is in the message, one line each.
     """
-    try:
-        # Resolved, so that an interpolation is checked by its value.
-        values: Any = OmegaConf.to_container(config, resolve=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError([str(error).splitlines()[0]]) from None
+    values = _resolved(config)
     problems = list(_problems(values))
+    if _restore_texts(config, problems):
+        values = _resolved(config)
+        problems = list(_problems(values))
     missing = [path for path, value in _leaves(values) if value == MISSING]
     # A value that is yet to be given is of no type, and only what runs needs it.
     problems = [p for p in problems if p.partition("=")[0] not in missing]
@@ -213,6 +217,46 @@ def check(config: DictConfig, complete: bool = True) -> None:
         problems.append(NO_SYSTEM)
     if problems:
         raise ConfigError(problems)
+
+
+def _resolved(config: DictConfig) -> Any:
+    """Return plain values; an interpolation is checked by its value.
+
+    Raises:
+        ConfigError: one has no value.
+    """
+    try:
+        return OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError([str(error).splitlines()[0]]) from None
+
+
+def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
+    """Set each option that should be a text, and is a number or a truth value, as it was typed.
+
+    To Hydra `scores.name=nan` is a number, and so is `1e3`.
+
+    Returns:
+        Whether any was set.
+    """
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    typed = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
+    restored = False
+    for problem in problems:
+        name = problem.partition("=")[0]
+        if name not in typed:
+            name = name.rpartition(".")[0]  # it may be a place in a list
+        if not problem.endswith(NO_TEXT) or name not in typed:
+            continue
+        value, text = OmegaConf.select(config, name), typed[name]
+        if isinstance(value, ListConfig) and text.startswith("["):
+            pairs = zip(value, split(text[1:-1]), strict=True)
+            OmegaConf.update(config, name, [v if isinstance(v, str) else t for v, t in pairs])
+            restored = True
+        elif not isinstance(value, ListConfig | DictConfig):
+            OmegaConf.update(config, name, text)
+            restored = True
+    return restored
 
 
 def _leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:

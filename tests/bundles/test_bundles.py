@@ -190,7 +190,7 @@ def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
     assert len(collect(Fidelity(), own, Draws(20, 0))) == 4
 
 
-@pytest.mark.skipif(not SCHEMA.exists(), reason="needs the schemas in shared/data")
+@pytest.mark.shared("every_eval_ever")
 def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     rows = []
     for digest in ("a" * 16, "b" * 16):
@@ -202,6 +202,7 @@ def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     assert len({result["evaluation_result_id"] for [result] in results}) == 2
 
 
+@pytest.mark.shared("every_eval_ever")
 def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))
@@ -430,7 +431,7 @@ def test_units_of_another_kind_are_refused(bundle, tmp_path):
     contents, table = members(bundle), tmp_path / "units.parquet"
     for columns, message in (
         ({"unit": [0, 1], "other": [1.0, 2.0]}, "its units are not those of fidelity"),
-        ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' of its units holds no number"),
+        ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' of its units holds no whole"),
         ({"log_likelihood": [1.0]}, "no table of units"),
     ):
         content = pa.table(columns).replace_schema_metadata({"test_set": "toy test"})
@@ -439,6 +440,59 @@ def test_units_of_another_kind_are_refused(bundle, tmp_path):
         assert message in refused(path, tmp_path)
     path = rewritten(tmp_path / "b.zip", with_units(contents, b"PAR1 is no table PAR1"))
     assert "no readable table" in refused(path, tmp_path)
+
+
+IMPOSSIBLE = {
+    "a log-likelihood above 0": ({"log_likelihood": [3.0, -1.0, -1.0]}, "'log_likelihood' of unit"),
+    "more right than there are": ({"correct": [3, 0, 0]}, "'correct' of unit 0 is too great"),
+    "no number": ({"log_likelihood": [-1.0, float("nan"), -1.0]}, "has no number in unit 1"),
+    "infinite": ({"log_likelihood": [-1.0, -1.0, float("-inf")]}, "is infinite in unit 2"),
+    "a unit twice": ({"unit": [0, 1, 1]}, "do not ascend from 0, each there once"),
+    "reversed": ({"unit": [2, 1, 0]}, "do not ascend from 0, each there once"),
+    "half a unit": ({"unit": [0.0, 0.5, 1.0]}, "holds no whole numbers"),
+    "no decision": ({"rows": [2, 0, 2]}, "'rows' of unit 1 is too small"),
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSSIBLE)
+def test_impossible_units_are_refused_though_their_seals_fit(kind, bundle, tmp_path):
+    columns, message = IMPOSSIBLE[kind]
+    contents = members(bundle)
+    table = pq.read_table(io.BytesIO(contents[units_name(contents)]))
+    for name, values in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    write_table(table, tmp_path / "units.parquet")
+    data = (tmp_path / "units.parquet").read_bytes()
+    path = rewritten(tmp_path / "b.zip", with_units(contents, data))
+    assert message in refused(path, tmp_path)
+    # The same in a results folder is a row without a number.
+    folder = tmp_path / "results" / "measurements" / "fidelity"
+    folder.mkdir(parents=True)
+    for name in (row_name(contents), units_name(contents)):
+        (folder / name.rpartition("/")[2]).write_bytes(members(path)[name])
+    [row] = collect(Fidelity(), tmp_path / "results", Draws(9, 0))
+    assert row.damaged and message in row.measurement.status
+
+
+def test_what_would_be_refused_is_not_written(results, tmp_path):
+    folder = shutil.copytree(results, tmp_path / "results")
+    described = min(folder.rglob("*.json"))
+    contents = with_files(
+        {row_name({"measurements/" + described.name: b""}): described.read_bytes()},
+        weights=(b"[1]", ".json"),
+    )
+    [text] = [data for name, data in contents.items() if name.endswith(described.name)]
+    described.write_bytes(text)
+    [name] = json.loads(text)["files"].values()
+    (described.parent / "files").mkdir(exist_ok=True)
+    beside = described.parent / "files" / name
+    beside.write_bytes(b"[1]")
+    make_bundle(tmp_path / "whole.zip", folder)
+    for damage in (lambda: beside.write_bytes(b"[2]"), beside.unlink):
+        damage()
+        with pytest.raises(StoreError, match=rf"^{described}: its file '{name}': .*train\.py"):
+            make_bundle(tmp_path / "spoiled.zip", folder)
+        assert not (tmp_path / "spoiled.zip").exists()
 
 
 def test_a_table_of_too_many_rows_is_not_opened(bundle, tmp_path, monkeypatch):

@@ -5,16 +5,25 @@ import pytest
 
 from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.subwords import EOS, Subwords
 
 
-class Letters:
-    """Stands for subwords: a letter is an id."""
+class Letters(Subwords):
+    """A letter is an id."""
 
-    markers = frozenset()
+    fingerprint = "letters"
+
+    def __len__(self):
+        return 1000
 
     def encode(self, text):
         return [ord(letter) for letter in text]
+
+    def decode(self, ids):
+        return "".join(map(chr, ids))
+
+    def pieces(self, ids):
+        return list(map(chr, ids))
 
 
 class Listed:
@@ -54,6 +63,14 @@ def test_sentences_come_back_closed_by_eos(folder):
         assert split.target[i].tolist() == [*map(ord, target), EOS]
     assert split.source.lengths().tolist() == [3, 4, 2]
     assert split.target.lengths().tolist() == [4, 2, 2]
+
+
+def test_words_stand_beside_ids(tmp_path):
+    corpus = Listed(train=[("a bc", "x"), ("d\u2003e", "y z")])
+    encode(corpus, Letters(), Letters(), 9, tmp_path, splits=["train"])
+    source = EncodedSplit.open(tmp_path, "train").source.taken(np.array([1, 0]))
+    # A blank of its own belongs to the word behind it, and one of Unicode's ends no word.
+    assert [source.words(i).tolist() for i in range(2)] == [[0, 0, 0, -1], [0, 1, 1, 1, -1]]
 
 
 def test_pairs_keep_their_number_in_the_corpus(folder):

@@ -8,7 +8,7 @@ import random
 import shutil
 
 import pytest
-from conftest import DATA, ROOT
+from conftest import ROOT
 
 from xnmt_bench.corpora.alignment import AlignmentFile
 from xnmt_bench.corpora.fairseq import FairseqBinCorpus
@@ -77,11 +77,7 @@ def gzipped(folder):
 
 
 def pharaoh(folder):
-    if (real := DATA / "alignments" / "rwth_deen").is_dir():
-        lines = (real / "alignment.talp").read_text().splitlines()[:40]
-    else:
-        lines = ["1-1 2p2 3-4"] * 40
-    (folder / "a.talp").write_text("\n".join(lines) + "\n")
+    (folder / "a.talp").write_text("1-1 2p2 3-4\n" * 40)
     file = AlignmentFile(folder / "a.talp", base=1)
     return folder / "a.talp", lambda: list(file.read([(80, 80)] * 40))
 

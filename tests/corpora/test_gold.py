@@ -87,7 +87,7 @@ def test_training_pairs_that_repeat_a_side_of_a_gold_pair_are_left_out(tmp_path)
 
 
 @pytest.mark.slow  # tokenises the whole training text
-@pytest.mark.skipif(not (DATA / "deen").is_dir(), reason="no shared/data/deen here")
+@pytest.mark.shared("alignments/rwth_deen", "deen")
 def test_what_the_real_training_text_repeats():
     gold = Job(configure("corpus=rwth_deen", f"corpus.data={DATA}")).corpus
     assert list(gold.counts()) == [

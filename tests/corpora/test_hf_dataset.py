@@ -1,5 +1,7 @@
 """Corpora of Hugging Face `datasets`, from folders; nothing is asked of the hub."""
 
+import csv
+import gzip
 import json
 
 import pyarrow as pa
@@ -74,6 +76,52 @@ def test_other_forms_of_a_folder(form, tmp_path):
     assert texts == [("eins", "one"), ("zwei drei", "two three"), ("größer", "greater")]
 
 
+GUESSED = [
+    "null", "NA", "None", "nan", "007", "1e3", "1,000", "2020-01-01", "true", "'x'", "1_000", "N/A",
+    'Er sagte "Ja".', "-", "0x1F",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "json", "parquet", "csv.gz"])
+@pytest.mark.parametrize("texts", [GUESSED, GUESSED[4:6], ["2020-01-01"]])
+def test_a_text_stays_as_the_file_has_it(form, texts, tmp_path):
+    """Written by Python's own csv and json, and by pyarrow."""
+    root = tmp_path / "data"
+    root.mkdir()
+    path = root / f"train.{form}"
+    if form == "parquet":
+        pq.write_table(pa.table({"de": texts, "en": texts}), path)
+    elif form.startswith("json"):
+        rows = [{"de": text, "en": text} for text in texts]
+        lines = "\n".join(map(json.dumps, rows))
+        path.write_text(lines if form == "jsonl" else json.dumps(rows, indent=1))
+    else:
+        with (gzip.open if form == "csv.gz" else open)(path, "wt", newline="") as file:
+            writer = csv.writer(file, "excel-tab" if form == "tsv" else "excel")
+            writer.writerows([("de", "en"), *zip(texts, texts, strict=True)])
+    sentences = corpus_of(root, ["de", "en"]).sentences("train")
+    assert [(s.source, s.target) for s in sentences] == [(text, text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("train.tsv", 'de\ten\n"Ja", sagte er.\tYes.\n', r"train.tsv:2: no CSV: .* as a whole"),
+        ("train.csv", 'de,en\na,""\n', "train:1: no text in column 'en'"),
+        ("train.csv", "de,en\na,b,c\n", "train.csv:2: 3 fields, but the header has 2"),
+        ("train.jsonl", '{"de": "a", "en": 7}\n', "train:1: no text in column 'en'"),
+        ("train.json", '[{"de": "a"},\n 7]', "train.json:1: not an object a line"),
+        ("train.json", '[\n{"de": "a",\n]', "train.json:3: no JSON"),
+    ],
+)
+def test_a_line_of_text_that_is_damaged(name, text, problem, tmp_path):
+    root = tmp_path / "data"
+    root.mkdir()
+    (root / name).write_text(text)
+    with pytest.raises(DataError, match=problem):
+        list(corpus_of(root, ["de", "en"]).sentences("train"))
+
+
 def test_rows_stream(tmp_path):
     """The first sentence comes before a damaged row far behind it is reached."""
     root = tmp_path / "data"
@@ -84,7 +132,7 @@ def test_rows_stream(tmp_path):
     (root / "train.jsonl").write_text("\n".join([*lines, "{damaged"]), encoding="utf-8")
     rows = corpus_of(root, ["de", "en"]).sentences("train")
     assert next(rows) == Sentence("Satz 0", "sentence 0", "train", 0)
-    with pytest.raises(DataError, match=r"data train:\d+: ") as error:
+    with pytest.raises(DataError, match=r"train.jsonl:40001: no JSON") as error:
         list(rows)
     assert "\n" not in str(error.value)
 

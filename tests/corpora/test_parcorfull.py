@@ -13,7 +13,6 @@ from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import DataError
 
 REAL = DATA / "parcorfull"
-needs_data = pytest.mark.skipif(not REAL.is_dir(), reason="no shared/data/parcorfull here")
 
 
 def write(folder, name, words, sentences, mentions):
@@ -227,7 +226,7 @@ def test_every_byte_is_in_the_recipe(tmp_path):
         corpus(tmp_path / "gone").recipe()
 
 
-@needs_data
+@pytest.mark.shared("parcorfull")
 @pytest.mark.long
 def test_the_real_corpus(caplog):
     real = ParCorFull(ToyCorpus(), REAL, ["DiscoMT", "news"])
@@ -248,7 +247,7 @@ def test_the_real_corpus(caplog):
     assert counts.matched / counts.mention_tokens > 0.95
 
 
-@needs_data
+@pytest.mark.shared("parcorfull")
 def test_the_real_ted_talks_are_aligned():
     pytest.importorskip("nltk", reason="the extra `align` is not installed")
     sentences = list(ParCorFull(ToyCorpus(), REAL, ["TED"]).sentences("test"))

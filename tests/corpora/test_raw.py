@@ -135,7 +135,7 @@ def test_a_corpus_of_another_name_shares_every_artefact(transformer, tmp_path):
     assert changed.texts.test_set == transformer.texts.test_set
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no shared/data here")
+@pytest.mark.shared("alignments/rwth_deen", "parcorfull")
 def test_configured_gold_and_documents_are_put_together():
     """As the metrics ask for it: the test set's own sentences."""
     for name in ("rwth_deen", "parcorfull"):

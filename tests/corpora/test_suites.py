@@ -12,7 +12,6 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, NotApplicable
 
 SUITES = DATA / "consistency"
-needs_data = pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
 BUG = (
     "uid,predicted gender,sentence_text,profession,g,"
     "g_first_index,profession_first_index,stereotype\n"
@@ -59,7 +58,7 @@ def test_what_is_no_row_of_bug_is_named(old, new, message, tmp_path):
         bug(tmp_path, BUG.replace(old, new))
 
 
-@needs_data
+@pytest.mark.shared("consistency")
 def test_bug_as_it_is_published(caplog):
     with caplog.at_level(logging.WARNING):
         suite = read_suite("bug", SUITES, "de")
@@ -243,7 +242,7 @@ def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
         Resolver(resolver(tmp_path, row), suite)
 
 
-@needs_data
+@pytest.mark.shared("consistency")
 @pytest.mark.parametrize(("name", "least", "most"), [("winomt", 0.83, 0.84), ("bug", 0.70, 0.71)])
 def test_the_resolver_s2e(name, least, most):
     """Of all rows, those without a pronoun too (Yehudai et al. 2023, Table 2: 81.7 and 72.2)."""

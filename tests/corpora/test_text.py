@@ -205,14 +205,14 @@ def test_sentences_stream(tmp_path):
             next(stream)
 
 
-@pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason="no shared/data/multi30k here")
+@pytest.mark.shared("multi30k")
 def test_multi30k():
     stems = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
     corpus = TextCorpus(DATA / "multi30k", stems, "de", "en")
     assert [len(read(corpus, split)) for split in SPLITS] == [29000, 1014, 1000]
 
 
-@pytest.mark.skipif(not (DATA / "deen" / "docs.tsv").is_file(), reason="no shared/data/deen here")
+@pytest.mark.shared("deen/docs.tsv")
 def test_deen_documents():
     corpus = TsvCorpus(
         DATA / "deen" / "docs.tsv", ["de", "en"], "de", "en", ["NC-2016.dev"], ["NC-2016.test"]

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from conftest import Hostile
-from dumped import DUMPS, FORMATS, read
+from dumped import FORMATS, read
 
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, XnmtError
@@ -25,7 +25,7 @@ SENTENCES = {
 NEMATUS = "0 ||| Hund da ||| 0 ||| dog there ||| 3 3\n0.5 0.25 0.25\n0.1 0.8 0.1\n0 0 1\n"
 
 
-@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.shared("attention_dumps")
 @pytest.mark.parametrize("name", FORMATS)
 def test_real_dumps(name):
     sentences = read(name)

@@ -291,6 +291,56 @@ def test_metrics_without_an_explainer_refuse_it(tmp_path):
         check_doors([Quality()], job)
 
 
+# What is no word
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["__cmn_Hant__", "de_DE", "deu_Latn", "tyv_Cyrl2", ">>deu<<", "▁>>deu<<", "<2de>", "<pad>"],
+)
+def test_a_language_code_is_no_word(tmp_path, code):
+    def other_code(sentence):
+        sentence["source"][0]["attributes"]["token"] = code  # was __en__
+        sentence["target"][1]["attributes"]["token"] = code  # was __de__
+
+    [sentence] = Inseq(changed(tmp_path, other_code))
+    assert_equal(sentence, first("0.7-saliency.json"))
+
+
+def saved(tmp_path, source, target, steps, **info):
+    """A file of one sentence whose weights are all 1, with the steps of the last target tokens."""
+    prefix = np.ones((len(target), steps))
+    prefix[np.arange(len(target))[:, None] >= len(target) - steps + np.arange(steps)] = np.nan
+    fields = {
+        "source": source,
+        "target": target,
+        "source_attributions": np.ones((len(source), steps)),
+        "target_attributions": prefix,
+        "attr_pos_start": len(target) - steps,
+        "attr_pos_end": len(target),
+    }
+    path = tmp_path / "saved.json"
+    inseq_file.write_file(path, {"attribution_method": "saliency", **info}, [fields], "Granular")
+    return next(iter(Inseq(path)))
+
+
+def test_the_end_of_an_empty_translation_is_its_one_step(tmp_path):
+    """Behind the decoder's start and a code; padding behind it is none."""
+    target = ["</s>", "deu_Latn", "</s>", "<pad>"]
+    sentence = saved(tmp_path, ["eng_Latn", "▁The", "</s>"], target, 3)
+    assert sentence.target.pieces == ("</s>",) and sentence.target.text == ""
+    assert sentence.source.pieces == ("▁The", "</s>")
+    assert sentence.weights_TS.shape == (1, 2)
+
+
+def test_the_task_of_t5_is_no_word(tmp_path):
+    source = ["▁translate", "▁English", "▁to", "▁German", ":", "▁Dog", "▁to", "▁cat", ":", "</s>"]
+    target = ["<pad>", "▁Hund", "</s>"]
+    t5 = saved(tmp_path, source, target, 2, model_class="T5ForConditionalGeneration")
+    assert t5.source.pieces == ("▁Dog", "▁to", "▁cat", ":", "</s>")
+    assert saved(tmp_path, source, target, 2).source.pieces == tuple(source)
+
+
 # What is wrong
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import DATA, ROOT, batch_of, configure, double, overrides, trained
+from conftest import DATA, ROOT, batch_of, configure, double, overrides
 
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
@@ -188,7 +188,7 @@ def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
         load_explainer(name, heads=9).relevance(*case)
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="no shared/data here")
+@pytest.mark.shared("reference/alti_plus.json")
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
 def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
@@ -248,7 +248,6 @@ def test_which_of_them_weigh_prefix_words_against_source_words():
 def test_what_does_not_cover_a_system_costs_the_others_nothing(
     workplace, tmp_path, monkeypatch, capsys
 ):
-    trained("rnn_search", workplace)
     changes = [f"store={workplace}/store", "corpus.seed=0", f"results={tmp_path}"]
     config = configure(*overrides("rnn_search"), *changes, "explain=the dog sleeps .")
     by_blocks = ("alti", "attention_norm", "value_zeroing")

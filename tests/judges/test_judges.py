@@ -29,18 +29,19 @@ from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.tuning import _Batches
-from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.table import all_rules
 
 # They stop by themselves.
 TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=1",
             "proxy.training.learning_rate=0.005", "rules.train_sentences=1200",
             "rules.shard_sentences=300"]  # fmt: skip
+FEW = ("proxy.training.max_epochs=2", "train_sentences=100")
 
 
 def job_for(workplace, explainer, *more):
@@ -219,55 +220,53 @@ def test_a_match_is_another_decision_drawn_by_its_chance():
     assert matches.label(np.array([99, 4]), own, generator) is None
 
 
-def test_a_code_wins_by_its_own_proxy_and_gains_nothing_by_the_shared_one(transformer, workplace):
+def unknown_labels(job):
+    """How much of a label its rule's source word leaves unknown, in nats, by counting rules."""
+    [columns] = [all_rules(RuleSet(job).training_artefact.path, "train", 1)]
+    words = columns.source_NK[:, 0].tolist()
+    of_words, of_both = Counter(words), Counter(zip(words, columns.label_N.tolist(), strict=True))
+    counts = np.array([(both, of_words[word]) for (word, _), both in of_both.items()])
+    return (counts[:, 0] * np.log(counts[:, 1] / counts[:, 0])).sum() / len(words)
+
+
+def test_a_code_tells_the_label_by_its_choice_but_not_to_the_shared_proxy(
+    transformer, workplace, unmade
+):
     code, floor = job_for(workplace, "code"), job_for(workplace, "random")
-    assert perplexity(Own(RuleSet(code))) < perplexity(Own(RuleSet(floor))) / 3
-    shared = [perplexity(EvalX(RuleSet(job))) for job in (code, floor)]
-    assert shared[0] == pytest.approx(shared[1], rel=0.1)
-    # One proxy judges both.
+    assert unknown_labels(code) < unknown_labels(floor) - 0.5
+    # One proxy judges both, which learns from words that neither has chosen.
+    unmade("proxy")
     assert len({EvalX(RuleSet(job)).trained.fingerprint for job in (code, floor)}) == 1
-    assert perplexity(EvalX(RuleSet(job_for(workplace, "gradient_norm")))) < 0.7 * min(shared)
+    assert len({Own(RuleSet(job)).trained.fingerprint for job in (code, floor)}) == 2
 
 
-@pytest.mark.long
 def test_the_shared_proxy_knows_random_words_as_well_as_in_validation(transformer, workplace):
-    """And more of them tell it more."""
-    found = []
-    for k in (1, 3):
-        proxy = EvalX(RuleSet(job_for(workplace, "random", f"k={k}")))
-        units = Units("", *by_unit(
-            proxy.scores().sentence_N, log_likelihood=proxy.scores().log_likelihood_N,
-            correct=proxy.scores().correct_N,
-        ))  # fmt: skip
-        ppl = resample(Fidelity(), units, Draws(300, 0))["ppl"]
-        low, high = interval(ppl[1:])
-        # Validation has an interval of its own, about as wide.
-        valid, slack = np.exp(proxy.trained.facts["valid_loss"]), high - low
-        assert low - slack < valid < high + slack
-        found.append(ppl[0])
-    assert found == sorted(found, reverse=True)
+    """Words of the test set are drawn as those of training sentences are."""
+    proxy = EvalX(RuleSet(job_for(workplace, "random", *FEW)))
+    units = Units("", *by_unit(
+        proxy.scores().sentence_N, log_likelihood=proxy.scores().log_likelihood_N,
+        correct=proxy.scores().correct_N,
+    ))  # fmt: skip
+    low, high = interval(resample(Fidelity(), units, Draws(300, 0))["ppl"][1:])
+    # Validation has an interval of its own, about as wide.
+    valid, slack = np.exp(proxy.trained.facts["valid_loss"]), high - low
+    assert low - slack < valid < high + slack
 
 
-@pytest.mark.long
-def test_a_leak_is_found_where_words_are_a_code_and_nowhere_else(transformer, workplace):
-    leaks = {}
-    for explainer in ("code", "random"):
-        job = job_for(workplace, explainer)
-        shared = EvalX(RuleSet(job))
-        base = shared.scores()
-        columns = {"log_likelihood": base.log_likelihood_N, "correct": base.correct_N}
-        for name, kind in (("log_own", FromEvalX), ("log_matched", OnMatchedRules)):
-            columns[name] = kind(shared).scores().log_likelihood_N
-        units = Units("", *by_unit(base.sentence_N, **columns))
-        leaks[explainer] = resample(Fidelity(), units, Draws(300, 0))
-        own, all_N = columns["log_own"], base.log_likelihood_N
-        assert leaks[explainer]["leak"][0] == pytest.approx((own - all_N).mean())
-        expected = -all_N.mean() + 10 * max(0, (own - all_N).mean())
-        assert leaks[explainer]["stripe_10"][0] == pytest.approx(expected)
-    low, high = interval(leaks["random"]["leak"][1:])
-    assert low <= 0 <= high
-    assert interval(leaks["code"]["choice"][1:])[0] > 0.5
-    assert abs(leaks["code"]["matched"][0]) < 0.1
+def test_leak_and_stripe_are_of_the_two_proxies(transformer, workplace):
+    shared = EvalX(RuleSet(job_for(workplace, "code", *FEW)))
+    base = shared.scores()
+    columns = {"log_likelihood": base.log_likelihood_N, "correct": base.correct_N}
+    for name, kind in (("log_own", FromEvalX), ("log_matched", OnMatchedRules)):
+        columns[name] = kind(shared).scores().log_likelihood_N
+    units = Units("", *by_unit(base.sentence_N, **columns))
+    results = {name: x[0] for name, x in resample(Fidelity(), units, Draws(9, 0)).items()}
+    own, matched, shared_N = columns["log_own"], columns["log_matched"], base.log_likelihood_N
+    assert results["leak"] == pytest.approx((own - shared_N).mean())
+    assert results["matched"] == pytest.approx((matched - shared_N).mean())
+    assert results["choice"] == pytest.approx((own - matched).mean())
+    penalty = max(0, (own - shared_N).mean())
+    assert results["stripe_10"] == pytest.approx(-shared_N.mean() + 10 * penalty)
 
 
 def test_a_proxy_that_goes_on_learns_with_its_dropout(transformer, workplace, monkeypatch):
@@ -287,15 +286,18 @@ def test_a_proxy_that_goes_on_learns_with_its_dropout(transformer, workplace, mo
     assert drops and all(m.training and m.p > 0 for m in drops)
 
 
-def test_a_tuned_base_is_a_better_base(transformer, workplace):
-    job = job_for(workplace, "random", "proxy.training.max_epochs=2")
-    before, after = (
-        judge.scores().log_likelihood_N.mean()
-        for judge in (Base(RuleSet(job)), BaseTuned(RuleSet(job), 150))
-    )
-    assert after > before + 0.3
+def test_a_tuned_base_is_at_least_as_good_as_base_in_validation(transformer, workplace):
+    """Steps too small for float32 leave the system's own weights, which are kept unless others
+    are better in validation.
+    """
+    rates = ("proxy.training.learning_rate=1e-12", "proxy.training.learning_rate=0.005")
+    before, after = (BaseTuned(RuleSet(job_for(workplace, "random", *FEW, r)), 60) for r in rates)
+    base = Base(before.rules)
+    np.testing.assert_array_equal(before.scores().log_likelihood_N, base.scores().log_likelihood_N)
+    assert after.trained.facts["valid_loss"] <= before.trained.facts["valid_loss"]
+    assert not np.array_equal(after.scores().log_likelihood_N, base.scores().log_likelihood_N)
     # The system itself is what it was.
-    assert not any(p.requires_grad for p in job.system.model.parameters())
+    assert not any(p.requires_grad for p in before.rules.job.system.model.parameters())
 
 
 def test_what_a_judge_cost_is_a_fact_of_its_row(transformer, workplace):
@@ -342,40 +344,30 @@ def test_exchanged_words_teach_another_base(transformer, workplace):
     assert not np.array_equal(swapped.scores().log_likelihood_N, tuned.scores().log_likelihood_N)
 
 
-FEW = ("proxy.training.max_epochs=3", "proxy.training.batch_size=64")
-
-
-def test_a_network_learns_to_read_the_states_of_a_model_that_stays(transformer, workplace, unmade):
+def test_a_network_reads_the_states_of_a_model_that_stays(transformer, workplace, unmade):
     job = job_for(workplace, "random", *FEW)
     before = {n: p.clone() for n, p in job.system.model.state_dict().items()}
-    rules = RuleSet(job)
-    reader, base, labels = EvalXStates(rules, 600, hidden=64), Base(rules), Unigram(rules)
-    read, masked, known = (j.scores().log_likelihood_N.mean() for j in (reader, base, labels))
-    # Without the words there is only how frequent labels are.
-    assert read > known + 0.5
-    assert read > masked
+    reader = EvalXStates(RuleSet(job), 60, hidden=8)
+    found = reader.scores().log_likelihood_N
     assert all(torch.equal(p, before[n]) for n, p in job.system.model.state_dict().items())
-    assert not any(name.startswith("model") for name in load_file(reader.trained.path / WEIGHTS))
-    other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 600, 64)
-    assert other.trained.fingerprint == reader.trained.fingerprint
-    # By hand: the network on the state of one decision at a time.
     weights = load_file(reader.trained.path / WEIGHTS)
-    test, split = rules.test, rules.test_split
-    for row in range(0, len(test), 97):
-        index = split.number.tolist().index(test.sentence_N[row])
-        places = [x[row : row + 1] for x in (test.source_position_NK, test.prefix_position_NK)]
-        state = masked_states(
-            job.system.model, split, np.array([index]), test.step_N[row : row + 1], *places
-        )[0]
-        normal = F.layer_norm(state, state.shape, weights["0.weight"], weights["0.bias"])
-        hidden = (weights["1.weight"] @ normal + weights["1.bias"]).relu()
-        logits = weights["3.weight"] @ hidden + weights["3.bias"]
-        expected = logits.log_softmax(0)[test.label_N[row]].item()
-        assert reader.scores().log_likelihood_N[row] == pytest.approx(expected, abs=1e-4)
+    # A norm and two layers, and nothing of the system.
+    names = ["0.weight", "0.bias", "1.weight", "1.bias", "3.weight", "3.bias"]
+    assert weights.keys() == set(names)
+    scale, shift, inner, inner_bias, outer, outer_bias = (weights[name] for name in names)
+    rules, split = reader.rules.test.take(slice(30)), job.texts.split("test")
+    index_of = {number: index for index, number in enumerate(split.number.tolist())}
+    states_BD = masked_states(
+        job.system.model, split, np.array([index_of[n] for n in rules.sentence_N.tolist()]),
+        rules.step_N, rules.source_position_NK, rules.prefix_position_NK,
+    )  # fmt: skip
+    normed_BD = F.layer_norm(states_BD, states_BD.shape[1:], scale, shift)
+    logits_BV = (normed_BD @ inner.T + inner_bias).relu() @ outer.T + outer_bias
+    log_q_B = logits_BV.log_softmax(-1)[torch.arange(30), torch.tensor(rules.label_N.tolist())]
+    np.testing.assert_allclose(found[:30], log_q_B.detach().numpy(), rtol=1e-4, atol=1e-5)
     unmade("tuned")
-    again = EvalXStates(rules, 600, hidden=64).recipe()["tuned"].fingerprint
-    assert again == reader.trained.fingerprint
-    assert BaseTuned(rules, 600).recipe()["tuned"].fingerprint != again
+    other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 60, 8)
+    assert other.trained.fingerprint == reader.trained.fingerprint
 
 
 def test_a_reader_of_states_is_named_by_its_options(transformer, workplace):

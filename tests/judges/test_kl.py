@@ -89,20 +89,6 @@ def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monk
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.long
-def test_learning_the_distribution_lessens_the_divergence(transformer, workplace):
-    """Of two proxies on the same rules, the one that learnt P diverges less from it."""
-    job = job_for(workplace, "gradient_norm")
-    distilled, hard = Distilled(RuleSet(job)), Own(RuleSet(job))
-
-    def mean(judge):
-        return TestDecisions(judge.rules).kl(judge).mean()
-
-    assert 0 < mean(distilled) < mean(hard)
-    floor = job_for(workplace, "random")
-    assert mean(distilled) < mean(Distilled(RuleSet(floor)))
-
-
 def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workplace, tmp_path):
     proxy = Distilled(RuleSet(job_for(workplace, "gradient_norm", "train_sentences=30")))
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(batch_size=50))

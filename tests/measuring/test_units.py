@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.units import Units, by_unit, common
+from xnmt_bench.measuring.units import Bounds, Units, by_unit, common
 from xnmt_bench.parquet import write_table
 
 
@@ -66,6 +66,55 @@ def test_a_column_has_one_row_a_unit():
         Units("a test set", np.arange(3), {"whole": np.ones(3), "short": np.ones(2)})
 
 
+@pytest.mark.parametrize("numbers", [[1, 1, 2], [2, 1, 3], [3, 2, 1], [-1, 0, 1]])
+def test_units_ascend_and_are_there_once(tmp_path, numbers):
+    with pytest.raises(ValueError, match="do not ascend from 0, each there once"):
+        Units("a test set", np.array(numbers), {})
+    table = pa.table({"unit": numbers}).replace_schema_metadata({"test_set": "a"})
+    write_table(table, tmp_path / "units.parquet")
+    with pytest.raises(StoreError, match=r"units\.parquet: the numbers of units do not ascend"):
+        Units.load(tmp_path / "units.parquet")
+
+
+def test_an_infinite_value_is_no_sum():
+    with pytest.raises(ValueError, match="'sums' is infinite in unit 4"):
+        Units("a test set", np.array([2, 4]), {"sums": np.array([0, -np.inf])})
+
+
+BOUNDS = {
+    "rows": Bounds(1),
+    "right *": Bounds(0, 1, of="of *"),
+    "tau": Bounds(-1, 1, of="rows"),
+    "weight": Bounds(0, 1, nan=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "problem"),
+    [
+        ("rows", [1, 0], "column 'rows' of unit 7 is too small"),
+        ("right a", [3, 3.1], "column 'right a' of unit 7 is too great"),
+        ("right b", [0, 0], "no column 'of b', which bounds 'right b'"),
+        ("tau", [-2.1, 4], "column 'tau' of unit 3 is too small"),
+        ("weight", [np.nan, 1.2], "column 'weight' of unit 7 is too great"),
+        ("other", [np.nan, 1], "column 'other' has no number in unit 3"),
+    ],
+)
+def test_a_value_that_is_not_possible_is_named(column, values, problem):
+    possible = {
+        "rows": np.array([2, 4]),
+        "of a": np.array([3, 3]),
+        "right a": np.array([0.0, 3 + 1e-9]),  # a sum in floating point
+        "tau": np.array([-2.0, 4.0]),
+        "weight": np.array([np.nan, 1.0]),
+        "other": np.array([-7.0, 1e9]),
+        "answers": np.array(["yes", ""], dtype=object),
+    }
+    Units("a", np.array([3, 7]), possible).require_within(BOUNDS)
+    with pytest.raises(ValueError, match=problem):
+        Units("a", np.array([3, 7]), possible | {column: np.array(values)}).require_within(BOUNDS)
+
+
 def test_some_of_the_units():
     part = units().take(np.array([5, 2, 8]))
     assert part.number_U.tolist() == [2, 5]
@@ -74,7 +123,7 @@ def test_some_of_the_units():
 
 
 def test_what_test_sets_share():
-    assert common([units([1, 2, 3]), units([2, 3, 9]), units([3, 2])]).tolist() == [2, 3]
+    assert common([units([1, 2, 3]), units([2, 3, 9]), units([2, 3])]).tolist() == [2, 3]
     assert common([units([1, 2]), units([3])]) is None
     assert common([units(), units(test_set="another")]) is None
 

@@ -23,6 +23,18 @@ def test_a_word_counts_from_its_second_time_on():
     assert repeated(["the dog 's bone , it 's a dog 's ."], english) == (1, 3)
 
 
+def test_words_of_chinese_are_its_characters():
+    """猫 three times, 雨 twice and 看 once; punctuation and function words apart."""
+    chinese = function_words("zho_Hans")
+    assert repeated(["猫在看雨。", "猫，这只猫！雨"], chinese, "zho_Hans") == (3, 6)
+    assert function_words("zh-CN") == chinese
+
+
+def test_vowel_signs_are_part_of_a_word():
+    """Hindi `की` and `का` differ in the sign on their one letter alone."""
+    assert repeated(["की, का।"], frozenset(), "hi") == (0, 2)
+
+
 def test_a_file_beside_its_references(tmp_path):
     """Documents are apart: words of another one do not count as repeated."""
     common = [*DISCOURSE, f"store={tmp_path}/store", f"results={tmp_path}/results"]

@@ -122,7 +122,9 @@ def test_a_model_leaves_an_explainer_as_it_entered(system, name):
     # For the explainers that name planted words, which are in no corpus of these systems.
     planted = (Planted("first", 0, 0, 1),)
     golds = (annotated[int(split.number[i])] for i in indices)
-    batch = replace(batch, gold=tuple(replace(gold, planted=planted) for gold in golds))
+    words = tuple((split.source.current_words(i), split.target.current_words(i)) for i in indices)
+    planted_golds = tuple(replace(gold, planted=planted) for gold in golds)
+    batch = replace(batch, gold=planted_golds, words=words)
     explainer = load_explainer(name, **FEW.get(name, {}))
     explainer.learnt = explainer.prepare(system.texts.split("train"))
     # A model that an explainer does not cover leaves it untouched too.

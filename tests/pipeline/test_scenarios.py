@@ -158,7 +158,6 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
         assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.long
 def test_from_the_command_line(transformer, workplace, tmp_path):
     options = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
              f"results={tmp_path}/results"]  # fmt: skip
@@ -169,8 +168,10 @@ def test_from_the_command_line(transformer, workplace, tmp_path):
     assert read.returncode == 0, read.stderr
     with (tmp_path / "results" / "fidelity.csv").open() as file:
         rows = list(csv.DictReader(file))
-    fn = {r["scenario"]: float(r["ppl"]) for r in rows if r["instantiation"] == "fn"}
-    assert set(fn) == {"teacher_forcing", "real", "golden"}
-    assert fn["golden"] > fn["teacher_forcing"]  # as in the paper's Table 5
+    ppl = {(r["scenario"], r["instantiation"]): float(r["ppl"]) for r in rows}
+    scenarios = {"teacher_forcing", "real", "golden"}
+    assert ppl.keys() >= {(s, judge) for s in scenarios for judge in ("fn", "nmt")}
+    # In one context no word is more probable than the model's first choice.
+    assert ppl["golden", "nmt"] > ppl["teacher_forcing", "nmt"]
     text = (tmp_path / "results" / "fidelity.txt").read_text()
     assert all(scenario in text for scenario in ("teacher forcing", "real", "golden"))

@@ -88,13 +88,13 @@ def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypat
 def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
     texts, target = concat.texts, concat.texts.subwords[1]
     folder = concat.translations().made("test").path
-    ids = [target.encode(text) for text in (folder / "test.txt").read_text().split("\n")[:-1]]
-    split = concat.translations().split("test", len(ids))
-    depths = [texts.depth("test", i) for i in range(len(ids))]
+    tied = [target.tie(text) for text in (folder / "test.txt").read_text().split("\n")[:-1]]
+    split = concat.translations().split("test", len(tied))
+    depths = [texts.depth("test", i) for i in range(len(tied))]
     assert max(depths) == 3
     for i, depth in enumerate(depths):
-        assert split.target[i].tolist() == concatenated(ids[i - depth : i], ids[i])
-    assert (split.target.lengths() == [len(split.target[i]) for i in range(len(ids))]).all()
+        assert split.target[i].tolist() == concatenated(tied[i - depth : i], tied[i]).ids
+    assert (split.target.lengths() == [len(split.target[i]) for i in range(len(tied))]).all()
     assert np.array_equal(split.number, texts.split("test").number)
 
 

@@ -81,8 +81,6 @@ def test_words_of_a_context_are_counted_once(tmp_path):
         def words(self, ids):
             return list(range(len(ids)))
 
-        current_words = words
-
     rows = [[7, EOS], [7, BOS, 8, EOS], [7, BOS, 8, BOS, *[9] * 11, EOS]]
     side = EncodedSide.of(rows)
     split = EncodedSplit(side, side, np.arange(3))

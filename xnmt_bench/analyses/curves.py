@@ -15,7 +15,16 @@ from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.measuring.metric import SYSTEM, Row
-from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
+from xnmt_bench.report.figure import (
+    draw_interval,
+    first_lines,
+    fitting,
+    lay_out,
+    log_scale,
+    name_labels,
+    style,
+    wrapped,
+)
 from xnmt_bench.report.panels import (
     Panel,
     agree,
@@ -154,13 +163,17 @@ class Curve(Analysis):
     ) -> Figure:
         """Return one axes a group, by the last value of the pivot there is."""
         compared, column = groups[0][0].metric.compared, groups[0][0].metric.headline
-        names = sorted({row[compared] for row in chain(*by_group)})
+        every_name = sorted({row[compared] for row in chain(*by_group)})
+        names, lines_note = first_lines(every_name, f"{compared}s")
+        labels = name_labels(names)
         axis = sorted({row[self.columns[0]] for row in chain(*by_group)}, key=sortable)
         named = len(self.columns) > 1  # places without an order, which no line joins
+        every_block = [*zip(groups, by_group, titles, strict=True)]
+        blocks, note = fitting(every_block, "blocks", lambda _: 3.4)
         figure, axes = plt.subplots(
-            1, len(groups), figsize=(1 + 3.4 * len(groups), 3.6), squeeze=False, sharey=True
+            1, len(blocks), figsize=(1 + 3.4 * len(blocks), 3.6), squeeze=False, sharey=True
         )
-        for ax, group, rows, title in zip(axes[0], groups, by_group, titles, strict=True):
+        for ax, (group, rows, title) in zip(axes[0], blocks, strict=True):
             last = rows[-1]["result"]  # in reading order
             for name in names:
                 points = sorted(
@@ -178,11 +191,11 @@ class Curve(Analysis):
                         *np.asarray(points, dtype=float).T,
                         linewidth=1.2,
                         linestyle="none" if named else "-",
-                        label=name.replace("_", " "),
+                        label=labels[name],
                         **style(names, name),
                     )
             heading = group[0].heading(last)
-            ax.set_title(f"{title} ({heading})" if title else heading, fontsize=10)
+            ax.set_title(wrapped(f"{title} ({heading})" if title else heading, 3.4), fontsize=10)
             if column.log:
                 log_scale(ax, "y")
             if named:
@@ -196,7 +209,7 @@ class Curve(Analysis):
             ax.set_xlabel(self.label)
             ax.grid(which="both", linewidth=0.3, alpha=0.6)
         axes[0, 0].set_ylabel(f"{column.heading}{', log scale' if column.log else ''}")
-        legend_below(figure, axes[0])
+        lay_out(figure, axes[0], note, lines_note)
         return figure
 
 

@@ -16,7 +16,15 @@ from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
-from xnmt_bench.report.figure import draw_interval, legend_below, style
+from xnmt_bench.report.figure import (
+    draw_interval,
+    first_lines,
+    fitting,
+    lay_out,
+    name_labels,
+    style,
+    wrapped,
+)
 from xnmt_bench.report.panels import Panel, distinguish, ends, origin, sort_pivots
 from xnmt_bench.report.summary import Cell
 
@@ -113,13 +121,17 @@ class Normalised(Analysis):
     def _figure(self, shown: Sequence[Panel], by_panel: Sequence[Sequence[Row]]) -> Figure:
         """Return each thing's score by the last column there is, one line of points a panel."""
         compared, labels = shown[0].metric.compared, distinguish(shown).phrases
-        names = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
+        every_name = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
+        names, lines_note = first_lines(every_name, f"{compared}s")
+        name_of = name_labels(names)
+        blocks, note = fitting([*zip(by_panel, labels, strict=True)], "blocks", lambda _: 0.5)
         # One column of the table: the points of all of them would cover each other.
         measured = {row["result"] for row in chain(*by_panel)}
         last = next((p for p in reversed(sort_pivots(measured, shown[0].pivot_values))), "")
-        figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(by_panel)))
-        for place, panel_rows in enumerate(by_panel):
-            for row in (row for row in panel_rows if row["result"] == last):
+        figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(blocks)))
+        for place, (panel_rows, _) in enumerate(blocks):
+            last_rows = (row for row in panel_rows if row["result"] == last)
+            for row in (row for row in last_rows if row[compared] in name_of):
                 # Side by side around the line of their panel, since their intervals overlap.
                 at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
                 draw_interval(
@@ -127,16 +139,16 @@ class Normalised(Analysis):
                     "x",
                     at,
                     *(row[name] for name in SCORE),
-                    label=row[compared].replace("_", " "),
+                    label=name_of[row[compared]],
                     **style(names, row[compared]),
                 )
         for end in (0, 1):
             ax.axvline(end, color="black", linewidth=0.8, linestyle="--")
-        ax.set_yticks(range(len(by_panel)), labels)
-        ax.set_ylim(len(by_panel) - 0.5, -0.5)
+        ax.set_yticks(range(len(blocks)), [wrapped(label, 3) for _, label in blocks])
+        ax.set_ylim(len(blocks) - 0.5, -0.5)
         ends_named = f"0: {self.floor}, 1: the whole context"
         ax.set_xlabel(f"normalised {shown[0].heading(last)} ({ends_named})")
-        legend_below(figure, [ax])
+        lay_out(figure, [ax], note, lines_note)
         return figure
 
 

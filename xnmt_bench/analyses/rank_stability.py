@@ -20,7 +20,7 @@ from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.options import Count, Part, Seed
-from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.figure import fitting, lay_out, style, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell
 
@@ -134,7 +134,8 @@ class RankStability(Analysis):
         self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[Row]]
     ) -> Figure:
         """Return the rate against the share of the test set, one axes a panel."""
-        shown = [plotted for plotted in zip(panels, titles, by_panel, strict=True) if plotted[-1]]
+        plotted = [block for block in zip(panels, titles, by_panel, strict=True) if block[-1]]
+        shown, note = fitting(plotted, "blocks", lambda _: 3.4)
         figure, axes = plt.subplots(
             1, len(shown), figsize=(1 + 3.4 * len(shown), 3.4), squeeze=False, sharey=True
         )
@@ -156,8 +157,8 @@ class RankStability(Analysis):
             ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
             ax.set_xlabel("sample, share of the test set")
-            ax.set_title(title, fontsize=10)
+            ax.set_title(wrapped(title, 3.4), fontsize=10)
             ax.grid(linewidth=0.3, alpha=0.6)
         axes[0, 0].set_ylabel("samples that rank as the whole set")
-        legend_below(figure, axes[0])
+        lay_out(figure, axes[0], note)
         return figure

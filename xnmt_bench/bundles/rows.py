@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -200,17 +200,16 @@ def _check_units(metric: Metric, row: Measurement, where: str) -> None:
     """Score units once, as every table does.
 
     Raises:
-        StoreError: they cannot be read, or are not those of the metric.
+        StoreError: they cannot be read, are impossible, or are not those of the metric.
     """
     try:
-        units = row.units()
+        units = metric.read_units(row)
     except StoreError as error:
         raise StoreError(f"{where}: its units: {str(error).partition(': ')[2]}") from None
-    columns: Mapping[str, np.ndarray] = {"unit": units.number_U, **units.columns}
     odd = [
         name
-        for name, column in columns.items()
-        if column.dtype.kind not in "biuf" and (name == "unit" or not _is_text(column))
+        for name, column in units.columns.items()
+        if column.dtype.kind not in "biuf" and not _is_text(column)
     ]
     if odd:
         raise StoreError(

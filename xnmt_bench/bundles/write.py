@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 from xnmt_bench.bundles.archive import write_archive
 from xnmt_bench.bundles.card import card
 from xnmt_bench.bundles.records import records
+from xnmt_bench.bundles.rows import check_row
 from xnmt_bench.measuring.measurement import FILES, FOLDER, VERSIONS, ScoredRow, described_rows
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.rerun import ELSEWHERE
@@ -60,6 +61,9 @@ def write_bundle(report: Report, path: Path) -> str:
 
     Returns:
         The SHA-256 of the file.
+
+    Raises:
+        StoreError: a row would be refused where the bundle is read.
     """
     rows = [row for _, rows in report.scored.values() for row in rows]
     members: dict[str, bytes | Path] = dict(_measured(report))
@@ -86,10 +90,15 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _measured(report: Report) -> Iterable[tuple[str, Path]]:
-    """Yield the files of every row of the reported metrics, by their names in the bundle."""
+    """Yield the files of every row of the reported metrics, by their names in the bundle.
+
+    Raises:
+        StoreError: a row is damaged or impossible.
+    """
     for name, (metric, _) in report.scored.items():
         folder = report.results / FOLDER / name
         for file, row in described_rows(folder, metric.identity):
+            check_row(metric, file, row, str(file))
             files = [folder / FILES / kept for kept in row.files.values()]
             for part in (file, *([row.path] if row.path else []), *files):
                 yield f"{FOLDER}/{part.relative_to(report.results / FOLDER).as_posix()}", part

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes, by_key
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 
 RAREST = 2  # occurrences; a word that occurs once may be a typing error
@@ -29,7 +30,7 @@ def frequency_bands(corpus: Corpus) -> BothSides:
     sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for sentence in corpus.sentences("train"):
         for counts, text in zip(sides, (sentence.source, sentence.target), strict=True):
-            counts.update(text.split())
+            counts.update(split_words(text))
     languages = (corpus.source_language, corpus.target_language)
     source, target = (
         Substitutes(by_key(_keyed(counts, function_words(language))).values())

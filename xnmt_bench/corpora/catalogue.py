@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Gold, Planted, Sentence, Split
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import ToyCorpus
 from xnmt_bench.corpora.twins import CUES, MIRRORS, OPENINGS, shift
@@ -104,7 +105,7 @@ class Catalogue(CorpusView):
         )
         # Thrown under every cue, so that one seed gives the same words under all.
         start = dice.pick((0, 1))
-        words, target = sentence.source.split(), [":", *sentence.target.split(), ";"]
+        words, target = split_words(sentence.source), [":", *split_words(sentence.target), ";"]
         if self._cue == "prefix":
             target, mark = [STARTS[start], *target], start
         else:

@@ -14,48 +14,76 @@ import numpy as np
 
 from xnmt_bench.corpora.passage import ALONE, Context, concatenated
 from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
-from xnmt_bench.corpora.subwords import MARKER, Subwords
+from xnmt_bench.corpora.subwords import MARKER, NO_WORD, UNTIED, Subwords, Tied, current_span
 from xnmt_bench.errors import XnmtError
+
+# Of each side, by the file's ending; little-endian on every machine, so that a store can be moved.
+FILES = {"ids": "<i4", "ends": "<i8", "words": "<i4"}
 
 
 class EncodedSide:
-    """One side of a split: `side[i]` is the ids of sentence i, closed by EOS."""
+    """One side of a split: `side[i]` is the ids of sentence i, closed by EOS.
 
-    def __init__(self, ids: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None) -> None:
-        self._ids, self._ends, self._order = ids, ends, order
+    Args:
+        ids: of all sentences, one behind the other.
+        ends: where each sentence ends among them.
+        words: the word of each id in its text, as `Subwords.tie` numbers them.
+        order: indices of the sentences; all in their order, if not given.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, ends: np.ndarray, words: np.ndarray, order: np.ndarray | None = None
+    ) -> None:
+        self._ids, self._ends, self._words, self._order = ids, ends, words, order
 
     @classmethod
     def open(cls, stem: Path) -> EncodedSide:
         """Open what `encode` wrote; the ids stay on disk."""
-        ids, ends = Path(f"{stem}.ids"), Path(f"{stem}.ends")
-        if ends.stat().st_size == 0:  # an empty file cannot be mapped
-            return cls(np.zeros(0, "<i4"), np.zeros(0, "<i8"))
-        # Little-endian on every machine, so that a store can be moved.
-        return cls(np.memmap(ids, "<i4", "r"), np.memmap(ends, "<i8", "r"))
+        if Path(f"{stem}.ends").stat().st_size == 0:  # an empty file cannot be mapped
+            return cls.of([])
+        return cls(*(np.memmap(f"{stem}.{ending}", kind, "r") for ending, kind in FILES.items()))
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> EncodedSide:
-        """Return the ids of some sentences, in memory."""
+    def of(
+        cls, rows: Sequence[Sequence[int]], words: Sequence[Sequence[int]] | None = None
+    ) -> EncodedSide:
+        """Return the ids of some sentences, in memory; without `words` they have no words."""
         ends = np.cumsum([len(row) for row in rows], dtype="<i8")
-        return cls(np.asarray([i for row in rows for i in row], dtype="<i4"), ends)
+        words = [[NO_WORD] * len(row) for row in rows] if words is None else words
+        ids, word_of_id = (np.asarray([*chain(*values)], dtype="<i4") for values in (rows, words))
+        return cls(ids, ends, word_of_id)
 
     def taken(self, order: np.ndarray) -> EncodedSide:
         """Return the sentences at some indices, in their order; the ids stay where they are."""
         # An order of indices and no copy: a corpus's ids may be larger than memory.
         order = order if self._order is None else self._order[order]
-        return EncodedSide(self._ids, self._ends, order)
+        return EncodedSide(self._ids, self._ends, self._words, order)
 
     def __len__(self) -> int:
         return len(self._ends if self._order is None else self._order)
 
     def __getitem__(self, index: int | np.integer) -> np.ndarray:
+        # A copy, since the file is mapped read-only.
+        return np.array(self._ids[self._place(index)])
+
+    def words(self, index: int | np.integer) -> np.ndarray:
+        """Return the word of each id; words are counted from 0 in each sentence of a concatenation.
+
+        A word without an id keeps its number. See `Subwords.tie` for numbers below 0.
+        """
+        return np.array(self._words[self._place(index)])
+
+    def current_words(self, index: int | np.integer) -> np.ndarray:
+        """Return the same of the current sentence alone; `NO_WORD` for ids of its context."""
+        words, (start, end) = self.words(index), current_span(self[index])
+        words[:start], words[end:] = NO_WORD, NO_WORD
+        return words
+
+    def _place(self, index: int | np.integer) -> slice:
         if self._order is not None:
             index = self._order[index]
         # Ends alone are stored: a sentence begins where the one before it ends.
-        start = self._ends[index - 1] if index else 0
-        return np.array(
-            self._ids[start : self._ends[index]]
-        )  # a copy, since the file is mapped read-only
+        return slice(self._ends[index - 1] if index else 0, self._ends[index])
 
     def lengths(self) -> np.ndarray:
         """Return ids of each sentence, EOS included; shape (N,)."""
@@ -67,13 +95,14 @@ class SideWriter:
     """Writes what `EncodedSide.open` reads, a sentence at a time."""
 
     def __init__(self, stack: ExitStack, stem: Path) -> None:
-        ids, ends = (Path(f"{stem}.{ending}") for ending in ("ids", "ends"))
-        self._ids, self._ends = (stack.enter_context(path.open("wb")) for path in (ids, ends))
+        paths = (Path(f"{stem}.{ending}") for ending in FILES)
+        self._ids, self._ends, self._words = (stack.enter_context(p.open("wb")) for p in paths)
 
-    def write(self, row: Sequence[int]) -> None:
-        """Append the ids of a sentence."""
+    def write(self, row: Tied) -> None:
+        """Append the ids of a sentence, and their words."""
         # `tofile` would not report a full disk.
-        self._ids.write(np.asarray(row, dtype="<i4").tobytes())
+        self._ids.write(np.asarray(row.ids, dtype="<i4").tobytes())
+        self._words.write(np.asarray(row.words, dtype="<i4").tobytes())
         end = self._ids.tell() // 4  # in ids, of four bytes each
         self._ends.write(np.asarray([end], dtype="<i8").tobytes())
 
@@ -97,6 +126,13 @@ class EncodedSplit:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    def untied(self, index: int) -> str | None:
+        """Return why a current sentence's pieces cannot be tied to its words; None if they are."""
+        for name in SIDES:
+            if UNTIED in getattr(self, name).current_words(index):
+                return f"a {name} subword may be a part of two words"
+        return None
 
     def taken(self, order: np.ndarray) -> EncodedSplit:
         """Return the pairs at some indices, in their order."""
@@ -133,7 +169,7 @@ def encode(
     counts: dict[str, dict[str, int]] = {split: {"kept": 0, "too_long": 0} for split in splits}
     for split in splits:
         # Only as many sentences as a context has stay in memory.
-        before: deque[tuple[list[int], list[int]]] = deque(maxlen=context.sentences)
+        before: deque[tuple[Tied, Tied]] = deque(maxlen=context.sentences)
         document = None
         with ExitStack() as stack:
             sides = [SideWriter(stack, folder / f"{split}.{side}") for side in SIDES]
@@ -160,7 +196,7 @@ class _Pair(NamedTuple):
 
     number: int
     document: str
-    sides: tuple[list[int], list[int]]
+    sides: tuple[Tied, Tied]
 
 
 def _kept(
@@ -173,16 +209,19 @@ def _kept(
     """Yield the pairs that are short enough; a long pair is in no context either."""
     source, target = subwords
     for number, sentence in enumerate(corpus.sentences(split)):
+        where = f"{corpus.name}, {split}, sentence {number + 1}"
         texts = sentence.target if corpus.marked else f"{sentence.source} {sentence.target}"
         if marker := MARKER.search(texts):
             # As text it would be cut into pieces, or be taken for a marker of the resolver's.
-            where = f"{corpus.name}, {split}, sentence {number + 1}"
             raise XnmtError(f"{where}: the text holds a marker: {marker[0]}")
-        sides = (source.encode(sentence.source), target.encode(sentence.target))
+        try:
+            sides = (source.tie(sentence.source), target.tie(sentence.target))
+        except XnmtError as error:
+            raise XnmtError(f"{where}: {error}") from None
         # Without markers, so that the same pairs are kept with and without them.
-        markers = sum(i in source.markers for i in sides[0]) if source.markers else 0
+        markers = sum(i in source.markers for i in sides[0].ids) if source.markers else 0
         # Either side: both are padded to the longest of a batch.
-        if max(len(sides[0]) - markers, len(sides[1])) > max_length:
+        if max(len(sides[0].ids) - markers, len(sides[1].ids)) > max_length:
             counts["too_long"] += 1
         else:
             yield _Pair(number, sentence.document, sides)

@@ -14,6 +14,7 @@ import numpy as np
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.corpora.subwords import WORD_START
 from xnmt_bench.corpora.text import decode_line, lines, present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -88,7 +89,7 @@ class FairseqBinCorpus(Corpus):
 
     def raw(self, text: str, language: str) -> str:
         """Return a sentence's words, put together from their subwords."""
-        return join(text.split())
+        return join(split_words(text))
 
     def _files(self, split: str, language: str) -> tuple[Path, Path]:
         """Return the index and the ids of one side."""

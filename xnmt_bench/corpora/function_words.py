@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xnmt_bench.corpora.languages import language_code
+
 EOS_MARK = "</s>"  # the name of EOS where it stands among words
 _WORDS = {
     "en": """
@@ -44,13 +46,20 @@ _WORDS = {
     ещё только лишь тоже также так там тут здесь туда сюда где куда откуда тогда потом теперь
     очень да нет ну
     """,
+    # Single characters, as which metrics count words of Chinese; simplified, then traditional.
+    "zh": """
+    的 了 着 过 地 得 吗 呢 吧 啊 嘛 我 你 您 他 她 它 们 咱 这 那 此 其 哪 谁 什 么 怎 自 己 是
+    有 在 和 与 及 或 而 且 但 则 因 为 所 以 如 若 虽 不 没 无 未 非 也 都 就 才 又 还 再 很 太
+    更 最 只 被 把 将 让 给 向 从 到 对 于 之 者 个 些 会 能 可 要 应 该 已 曾 并 即 等 每 各 某
+    另 由 跟 比 過 嗎 們 這 誰 麼 與 則 為 爲 雖 沒 無 還 將 讓 給 從 對 於 個 會 應 該 並
+    """,
 }
 
 
 def function_words(language: str) -> frozenset[str]:
     """Return the lower-cased function words of a language; none for a language without a list."""
     # An unknown language has no list, and all of its words count as content.
-    return frozenset(_WORDS.get(language, "").split())
+    return frozenset(_WORDS.get(language_code(language), "").split())
 
 
 def is_function(word: str, function_words: frozenset[str]) -> bool:

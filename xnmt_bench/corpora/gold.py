@@ -11,6 +11,7 @@ from pydantic import Field
 from xnmt_bench.corpora.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
 from xnmt_bench.corpora.text import decode_line, lines, present, visible
+from xnmt_bench.corpora.tokens import BLANKS, split_words
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
@@ -33,10 +34,10 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
             if not (visible(source) and visible(target)) or BETWEEN_SIDES in target:
                 problem = "not a line such as `source words ||| target words`"
                 raise DataError(paths[0], number, problem)
-            pairs.append((source.strip(), target.strip()))
+            pairs.append((source.strip(BLANKS), target.strip(BLANKS)))
         return pairs
     sides = [
-        [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
+        [decode_line(line, path, n).strip(BLANKS) for n, line in enumerate(lines(path), start=1)]
         for path in paths
     ]
     # The shorter file is named, since that is where lines are missing.
@@ -98,7 +99,7 @@ class GoldCorpus(CorpusView):
             yield from (s for s in self.corpus.sentences(split) if not repeats(s))
             return
         # A link beyond its sentence shows a wrong base or a wrong file.
-        lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
+        lengths = [(len(split_words(x)), len(split_words(y))) for x, y in pairs]
         alignments = self._links.read(lengths)
         for number, ((x, y), links) in enumerate(zip(pairs, alignments, strict=True)):
             yield Sentence(x, y, str(number), 0, Gold(links.sure, links.possible))

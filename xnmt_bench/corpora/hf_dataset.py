@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
-from xnmt_bench.corpora.text import visible
+from xnmt_bench.corpora.text import csv_rows, text_lines, visible
 from xnmt_bench.corpora.tsv import NO_DOCUMENT
 from xnmt_bench.errors import DataError, import_extra
 from xnmt_bench.options import Text, Texts
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash
 
+RowReader = Callable[[Path], Iterator[Mapping[str, Any]]]
 SAVED = ("dataset_dict.json", "state.json")  # what `save_to_disk` leaves in a folder
 
 
@@ -35,7 +38,8 @@ class HFDataset(Corpus):
         name: the corpus's name in results.
 
     Raises (when read):
-        DataError: the data set, a split or a column is not there, or a row has no text.
+        DataError: the data set, a split or a column is not there, a row has no text, or a CSV or
+            JSON file is damaged.
         XnmtError: `datasets` is not installed.
     """
 
@@ -104,8 +108,7 @@ class HFDataset(Corpus):
             "subset": self._subset,
             "document": self._document,
             "files": content,
-            # Earlier versions made one document of all rows without one.
-            **({"without_document": "alone"} if self._document else {}),
+            "version": 2,  # the cells of CSV and JSON are texts
         }
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
@@ -131,12 +134,24 @@ class HFDataset(Corpus):
         if any((folder / name).is_file() for name in SAVED):
             saved = import_extra("datasets", "datasets").load_from_disk(self._path)
             parts = saved if isinstance(saved, dict) else {"train": saved}
+        elif reader := self._reader_of_text():
+            files_by_split = self._builder.config.data_files or {}
+            parts = {name: _rows_of_files(files, reader) for name, files in files_by_split.items()}
         else:
             parts = self._builder.as_streaming_dataset()
         if split not in parts:
             there = ", ".join(map(str, parts)) or "none"
             raise DataError(self._path, None, f"no split {split!r}; there are: {there}")
         return parts[split]
+
+    def _reader_of_text(self) -> RowReader | None:
+        """Return what reads a file of CSV or JSON; None for files that say their types."""
+        # The readers of `datasets` guess: `NA` would be no value, `007` a number, `2020-01-01` a
+        # date, and quotes within a cell would be dropped.
+        config = self._builder.config
+        if type(config).__name__ == "CsvConfig":
+            return partial(_csv_records, delimiter=config.sep)
+        return _json_records if type(config).__name__ == "JsonConfig" else None
 
     @cached_property
     def _builder(self) -> Any:
@@ -156,6 +171,43 @@ class HFDataset(Corpus):
             return datasets.load_dataset_builder(self._path, self._subset, revision=self._revision)
         except Exception as error:
             raise DataError(self._path, None, _first_line(error)) from None
+
+
+def _rows_of_files(files: Sequence[str], reader: RowReader) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of local files, or of the hub's, which are downloaded."""
+    manager = import_extra("datasets", "datasets").DownloadManager()
+    for path in manager.iter_files(manager.download_and_extract(list(files))):
+        yield from reader(Path(path))
+
+
+def _csv_records(path: Path, delimiter: str) -> Iterator[Mapping[str, Any]]:
+    return (row for _, row in csv_rows(path, [], delimiter))
+
+
+def _json_records(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file: one a line, or one list of them.
+
+    Raises:
+        DataError: a line, or the list, is not JSON or holds something else.
+    """
+    rows = text_lines(path)
+    for number, line in rows:
+        if line.lstrip().startswith("["):
+            text = "\n".join([line, *(rest for _, rest in rows)])
+            records = _parse_records(path, number, text)
+        else:
+            records = _parse_records(path, number, f"[{line}]")
+        yield from records
+
+
+def _parse_records(path: Path, number: int, text: str) -> list[Mapping[str, Any]]:
+    try:
+        records: list[Mapping[str, Any]] = parse_json(text)
+    except JSONDecodeError as error:
+        raise DataError(path, number + error.lineno - 1, f"no JSON: {error.msg}") from None
+    if not all(isinstance(record, Mapping) for record in records):
+        raise DataError(path, number, "not an object a line, nor one list of objects")
+    return records
 
 
 def _inside(row: Mapping[str, Any], column: str, where: str, number: int) -> Any:

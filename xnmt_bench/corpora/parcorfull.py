@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.mmax import Document, document_names, read_document
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split, languages
-from xnmt_bench.corpora.tokens import VERSION, align_tokens, detokenizer, tokenizer
+from xnmt_bench.corpora.tokens import VERSION, align_tokens, detokenizer, split_words, tokenizer
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -119,7 +119,7 @@ class ParCorFull(Corpus):
         raw = self._training.raw(text, language)
         # Twice would glue quotes to words.
         done = self._training.tokenizer or not self.tokenizer
-        return raw if done else detokenizer(language)(raw.split())
+        return raw if done else detokenizer(language)(split_words(raw))
 
     def counts(self) -> Iterator[str]:
         """Return counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
@@ -168,7 +168,7 @@ class ParCorFull(Corpus):
         """Return the words as the system reads them, and where each token is among them."""
         # Through raw text: the corpus's tokens are cut otherwise than the system's training data.
         raw = detokenizer(language)(tokens)
-        words = tokenizer(self.tokenizer, language)(raw).split()
+        words = split_words(tokenizer(self.tokenizer, language)(raw))
         return words, dict(align_tokens(tokens, words))
 
     @property

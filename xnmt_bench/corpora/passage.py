@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.corpora.subwords import EOS, NO_WORD, SEPARATOR, Subwords, Tied
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,18 @@ class Passage:
 
     def encode(self, source: Subwords, target: Subwords) -> tuple[list[int], list[int]]:
         """Return source and target ids, in their context."""
+        source_tied, target_tied = self.tie(source, target)
+        return source_tied.ids, target_tied.ids
+
+    def tie(self, source: Subwords, target: Subwords) -> tuple[Tied, Tied]:
+        """Return source and target ids with their words, in their context; see `concatenated`."""
         before, after = (
-            [source.encode(text) for text in texts]
-            for texts in (self.source_context, self.following)
+            [source.tie(text) for text in texts] for texts in (self.source_context, self.following)
         )
-        target_before = [target.encode(text) for text in self.target_context]
+        target_before = [target.tie(text) for text in self.target_context]
         return (
-            concatenated(before, source.encode(self.source), after),
-            concatenated(target_before, target.encode(self.target)),
+            concatenated(before, source.tie(self.source), after),
+            concatenated(target_before, target.tie(self.target)),
         )
 
 
@@ -88,14 +92,16 @@ def nearest(sentences: Sequence[str], count: int) -> tuple[str, ...]:
     return tuple(sentences[len(sentences) - count :])
 
 
-def concatenated(
-    before: Sequence[list[int]], ids: list[int], after: Sequence[list[int]] = ()
-) -> list[int]:
-    """Return a sentence in its context as one list of ids.
+def concatenated(before: Sequence[Tied], current: Tied, after: Sequence[Tied] = ()) -> Tied:
+    """Return a sentence in its context as one list of ids, with their words.
 
-    Each sentence before it is closed by a separator; it and each sentence behind it by EOS.
+    Each sentence before it is closed by a separator; it and each sentence behind it by EOS. Words
+    are counted from 0 in each sentence.
     """
-    closed = [(*sentence, SEPARATOR) for sentence in before]
     # EOS and not a separator, which closes only what stands before the current sentence.
-    closed += [(*sentence, EOS) for sentence in (ids, *after)]
-    return [i for sentence in closed for i in sentence]
+    closed = [(sentence, SEPARATOR) for sentence in before]
+    closed += [(sentence, EOS) for sentence in (current, *after)]
+    return Tied(
+        [i for sentence, end in closed for i in (*sentence.ids, end)],
+        [word for sentence, _ in closed for word in (*sentence.words, NO_WORD)],
+    )

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from xnmt_bench.corpora.tokens import split_words
+
 Entry = tuple[str, ...]  # its words
 
 
@@ -39,7 +41,7 @@ class Substitutes:
         self._others: dict[Entry, tuple[Entry, ...]] = {}
         for category in categories:
             # Without repeats and in the given order, which decides what a seed draws.
-            entries = list(dict.fromkeys(tuple(text.split()) for text in category if text))
+            entries = list(dict.fromkeys(tuple(split_words(text)) for text in category if text))
             for entry in entries:
                 others = tuple(other for other in entries if other != entry)
                 # A word alone in its category has nothing to be exchanged for.
@@ -124,7 +126,9 @@ class BothSides:
 
 def translations_of(pairs: Iterable[tuple[str, str]]) -> Translations:
     """Return translations from pairs of texts, source first."""
-    return _grouped((tuple(source.split()), tuple(target.split())) for source, target in pairs)
+    return _grouped(
+        (tuple(split_words(source)), tuple(split_words(target))) for source, target in pairs
+    )
 
 
 def _grouped(pairs: Iterable[tuple[Entry, Entry]]) -> Translations:

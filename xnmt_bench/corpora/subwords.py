@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import sentencepiece as spm
 
+from xnmt_bench.corpora.tokens import WORD, split_words
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.store import file_hash
 
@@ -19,12 +23,24 @@ SPECIAL = (PAD, BOS, EOS)  # never words of a rule
 WORDS = 4  # ids from here on are known words
 SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence holds one
 WORD_START = "▁"
+# What SentencePiece does to a text before it cuts it: its `normalization_rule_name`.
+Normalization = Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
+NO_WORD = -1  # the word of special ids and markers
+UNTIED = -2  # the word of a piece that more than one word of the text may have
+CACHED = 2**16  # words whose ids are kept; few words are most of a text
 MARKER = re.compile(r"</?ENT[0-9]+>")  # around a mention of a cluster (Yehudai et al. 2023)
 
 
 def marker_symbols(clusters: int) -> list[str]:
     """Return the markers of so many clusters: `<ENT1>`, `</ENT1>`, `<ENT2>` and so on."""
     return [f"<{slash}ENT{n}>" for n in range(1, clusters + 1) for slash in ("", "/")]
+
+
+class Tied(NamedTuple):
+    """The ids of a text, and the number of the text's word that each is a piece of."""
+
+    ids: list[int]
+    words: list[int]
 
 
 class Subwords(ABC):
@@ -64,25 +80,93 @@ class Subwords(ABC):
         return [piece.startswith(WORD_START) for piece in self.pieces(ids)]
 
     def words(self, ids: Sequence[int]) -> list[int]:
-        """Return the number of each id's word, from 0; -1 for special ids and markers."""
+        """Return the number of each id's word, from 0; `NO_WORD` for special ids and markers.
+
+        By the marks of pieces, for ids without a text; `tie` has the words of a text.
+        """
         words, current = [], -1
         # Some subwords mark the piece that goes on, so each id needs the one before it.
         begin = self.begin_words([BOS, *ids[:-1]], ids)
         for i, begins in zip(ids, begin, strict=True):
             # Links and suites count the words of the text, which has no markers.
             if i in SPECIAL or i in self.markers:
-                words.append(-1)
+                words.append(NO_WORD)
                 continue
             # The very first piece starts a word even where the model glued `▁` to nothing.
             current += begins or current < 0
             words.append(current)
         return words
 
-    def current_words(self, ids: Sequence[int]) -> list[int]:
-        """Return the number of each id's word in the current sentence; -1 in its context."""
-        start, end = current_span(ids)
-        # As many entries as ids, so that masks and positions fit.
-        return [-1] * start + self.words(ids[start:end]) + [-1] * (len(ids) - end)
+    def tie(self, text: str) -> Tied:
+        """Return the ids of a text, and the word of the text that each is a piece of.
+
+        Words stand between ASCII blanks. The text is cut where words begin and end, and each part
+        is encoded by itself: those are the word's ids, if those of all words are the text's. This
+        holds for any tokenizer, while the offsets that tokenizers report differ from one to the
+        next. A word may have no id, since tokenizers drop characters; it keeps its number. A
+        blank's id belongs to the word behind it.
+
+        Returns:
+            Words are counted from 0, without markers. `NO_WORD` stands for a marker, and `UNTIED`
+            for a piece that crosses the end of a word.
+        """
+        ids, places = self.encode(text), [match.span() for match in WORD.finditer(text)]
+        words, number, crossed = list[int](), NO_WORD, list[int]()
+        for stop, (start, end) in zip(self._stops(text, ids, places), places, strict=True):
+            _, marker, visible = self._alone(text[start:end])
+            number += not marker
+            crossed += [NO_WORD if marker else number] * visible
+            # A word with ids of its own that has none here is in a piece of its neighbour's.
+            if stop is not None and (stop > len(words) or not crossed):
+                words += [_only(crossed, number)] * (stop - len(words))
+                crossed = []
+        if crossed and len(words) == len(ids):
+            words[-1:] = [UNTIED]
+        # Behind the last word stand blanks alone.
+        return Tied(ids, words + [_only(crossed, number)] * (len(ids) - len(words)))
+
+    def _stops(
+        self, text: str, ids: list[int], places: Sequence[tuple[int, int]]
+    ) -> list[int | None]:
+        """Return how many ids stand before the end of each word; None where one crosses it."""
+        ends = [end for _, end in places]
+        # With the blank before it where that has an id of its own, as a byte has.
+        for starts in ([start for start, _ in places], [0, *ends]):
+            alone = [self._alone(text[a:b]).ids for a, b in zip(starts, ends, strict=False)]
+            if list(chain(*alone)) == ids:
+                return list(accumulate(map(len, alone)))
+        # Some tokenizers cut the first word of a text in another way than all others.
+        begun = [self._without_end(self.encode(text[:end])) for end in ends]
+        return [len(part) if part == ids[: len(part)] else None for part in begun]
+
+    def _without_end(self, ids: list[int]) -> list[int]:
+        """Return ids without blanks at their end, which a word leaves that has no other id."""
+        marks = [piece == WORD_START for piece in self.pieces(ids)]
+        return ids[: len(marks) - marks[::-1].index(False)] if not all(marks) else []
+
+    @cached_property
+    def _alone(self) -> Callable[[str], _Alone]:
+        """Ids of a word by itself, which are kept."""
+
+        def encode(text: str) -> _Alone:
+            ids = self.encode(text)
+            marker = bool(ids) and self.markers.issuperset(ids)
+            return _Alone(ids, marker, bool("".join(self.pieces(ids)).strip(WORD_START)))
+
+        return lru_cache(CACHED)(encode)
+
+
+class _Alone(NamedTuple):
+    """The ids of a word by itself, a marker or not, a blank or not."""
+
+    ids: list[int]
+    marker: bool
+    visible: bool
+
+
+def _only(crossed: Sequence[int], number: int) -> int:
+    """Return the one word of a stretch of ids; the last one where none of its words is visible."""
+    return number if not crossed else crossed[0] if len(crossed) == 1 else UNTIED
 
 
 class SentencePiece(Subwords):
@@ -130,7 +214,7 @@ class SentencePiece(Subwords):
             return self._model.encode(text)
         ids: list[int] = []
         words: list[str] = []
-        for word in [*text.split(), ""]:  # the empty word ends the last stretch
+        for word in [*split_words(text), ""]:  # the empty word ends the last stretch
             marker = self._marker_ids.get(word)
             if word and marker is None:
                 words.append(word)
@@ -185,7 +269,13 @@ def draw_sample(texts: Iterable[str], count: int) -> list[str]:
     return sample
 
 
-def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -> None:
+def train_subwords(
+    sentences: Iterable[str],
+    path: Path,
+    kind: str,
+    size: int,
+    normalization: Normalization = "nmt_nfkc",
+) -> None:
     """Train a model on a stream of sentences and write it to a file.
 
     Args:
@@ -193,6 +283,7 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
         path: where the model goes.
         kind: `bpe` or `unigram`.
         size: vocabulary size, an upper bound where the text has fewer pieces.
+        normalization: what is done to each text first.
 
     Raises:
         XnmtError: SentencePiece cannot train such a model; an error of the stream is passed on.
@@ -217,6 +308,7 @@ def train_subwords(sentences: Iterable[str], path: Path, kind: str, size: int) -
             sentence_iterator=watched(),
             model_writer=buffer,
             model_type=kind,
+            normalization_rule_name=normalization,
             vocab_size=size,
             # A small corpus has fewer pieces than asked for, and may.
             hard_vocab_limit=False,

@@ -9,6 +9,7 @@ from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
 
 VERSION = 1  # raise it when the same seed gives other sentences
@@ -35,8 +36,8 @@ class SwappedCorpus(CorpusView):
         for number, sentence in enumerate(self.corpus.sentences(split)):
             # A text as the seed gives the same draws on every platform.
             dice = random.Random(f"{self._seed}/{split}/{number}")
-            source = self._swap(sentence.source.split(), self._categories.source, dice)
-            target = self._swap(sentence.target.split(), self._categories.target, dice)
+            source = self._swap(split_words(sentence.source), self._categories.source, dice)
+            target = self._swap(split_words(sentence.target), self._categories.target, dice)
             yield replace(sentence, source=source, target=target, gold=None)
 
     def _swap(self, words: Sequence[str], categories: Substitutes, dice: random.Random) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
+from xnmt_bench.corpora.tokens import BLANKS
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.store import file_hash
@@ -93,8 +94,9 @@ def decode_line(line: bytes, path: Path, number: int) -> str:
         DataError: the bytes are not UTF-8.
     """
     try:
-        # A byte order mark does not belong to the first word.
-        return line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+        text = line.decode("utf-8").rstrip("\r\n")
+        # A byte order mark does not belong to the file's first word; elsewhere it is a character.
+        return text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError as error:
         raise DataError(path, number, f"not UTF-8: {error.reason} at byte {error.start}") from None
 
@@ -146,7 +148,7 @@ class TextCorpus(Corpus):
             texts = []
             for line, path in zip(pair, paths, strict=True):
                 # Line by line from both files, so that memory holds one pair.
-                texts.append(decode_line(line, path, number).strip())
+                texts.append(decode_line(line, path, number).strip(BLANKS))
                 if not visible(texts[-1]):
                     problem = "an empty line, so the pair has no words on this side"
                     raise DataError(path, number, problem)

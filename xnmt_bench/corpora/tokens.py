@@ -10,6 +10,17 @@ from xnmt_bench.errors import XnmtError
 
 CLITIC = re.compile(r" '(?=(?:s|t|re|ve|ll|d|m)\b)", re.IGNORECASE)
 VERSION = 2  # raise it when the same text is cut otherwise
+BLANKS = " \t\n\r\v\f"
+# Other blanks of Unicode, such as a no-break space, lie within a word.
+WORD = re.compile(f"[^{BLANKS}]+")
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text: what stands between ASCII blanks.
+
+    Gold annotation, corpora and dumps count these. `str.split` cuts at other characters too.
+    """
+    return WORD.findall(text)
 
 
 @cache

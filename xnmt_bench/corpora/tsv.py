@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.text import decode_line, lines, present, visible
-from xnmt_bench.corpora.tokens import VERSION, detokenizer
+from xnmt_bench.corpora.tokens import VERSION, detokenizer, split_words
 from xnmt_bench.corpora.tokens import tokenizer as words_of
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.options import Text, Texts
@@ -140,4 +140,4 @@ class TsvCorpus(Corpus):
 
     def raw(self, text: str, language: str) -> str:
         """Return the text without the blanks that the tokeniser put between words."""
-        return detokenizer(language)(text.split()) if self.tokenizer else text
+        return detokenizer(language)(split_words(text)) if self.tokenizer else text

@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Planted, Sentence, Split
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import ToyCorpus
 from xnmt_bench.corpora.view import CorpusView
@@ -111,7 +112,7 @@ class Twins(CorpusView):
         cue = any_cue if hides in ("cue", "all") else true
         target = any_target if hides == "all" else true
         opening, closing = (self._target_marks[slot][target[slot]] for slot in (0, 1))
-        words = sentence.source.split()
+        words = split_words(sentence.source)
         if self._grammar == "marks":
             first, last = (self._source_marks[slot][link[slot]] for slot in (0, 1))
             source = [first, ":", *words, ";", last, CUES[_code(cue)]]
@@ -123,7 +124,7 @@ class Twins(CorpusView):
             link_place, cue_place = ends if cue_first else ends[::-1]
             links = (link_place, link_place)
         text = f"{opening} : {sentence.target} ; {closing}"
-        target_places = (0, len(text.split()) - 1)
+        target_places = (0, len(split_words(text)) - 1)
         planted = tuple(
             Planted(
                 slot,

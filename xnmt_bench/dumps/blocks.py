@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
@@ -57,7 +58,7 @@ class Nematus(Dump[Block]):
             raise DataError(self.path, line, f"{counted}; needed: {needed}")
         rows = [(n, self.numbers(n, text)) for n, text in entry.rows]
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")
-        source, target = parts[3].split(), parts[1].split()
+        source, target = split_words(parts[3]), split_words(parts[1])
         return self.told(line, entry.place, source, target, matrix)
 
     def told(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import Weighed
@@ -50,11 +51,11 @@ class Fairseq(Dump[tuple[int, Lines]]):
             raise DataError(self.path, first, f"sentence {number} has no {missing[0]}-; {needed}")
         line, weights = lines["A"]
         rows = [(line, self.numbers(line, row, ",")) for row in weights.split()]
-        target = lines["H"][1].partition("\t")[2].split()  # behind the score
+        target = split_words(lines["H"][1].partition("\t")[2])  # behind the score
         log_p = None
         if "P" in lines:
             # To natural logarithms.
             log_p = np.array(self.numbers(*lines["P"])) * math.log(2)
         matrix = self.matrix(rows, f"sentence {number}")
-        source = lines["S"][1].split()
+        source = split_words(lines["S"][1])
         return self.made(line, number, source, target, matrix, (True, True), log_p)

@@ -15,12 +15,16 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.inseq_file import InseqFile, read_file, read_tensor, read_tokens
 from xnmt_bench.errors import DataError
-from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
+from xnmt_bench.words.weighed import EOS_TOKEN, Weighed, joined
 
 log = logging.getLogger(__name__)
 
-# Language codes of M2M100, mBART and NLLB, and what begins a sentence; the unknown word is a word.
-CODE = re.compile(r"__[a-z]+__|[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|<s>|<pad>|</s>")
+# What stands around a sentence and is no word of it; the unknown word is a word. Language codes:
+# __de__ (M2M100, Seamless), de_DE and deu_Latn (mBART, NLLB), >>deu<< (Marian), <2de> (MADLAD).
+NO_WORD = re.compile(
+    r"__[A-Za-z_]+__|[a-z]{2,3}(_[A-Za-z0-9]{2,8})+|▁?>>[^<>\s]+<<|▁?<2[^<>\s]+>|<s>|<pad>|</s>"
+)
+TASK = re.compile(r"translate \w+ to \w+:")  # T5's prefix
 GRANULAR, OF_HEADS = "Granular", "MultiDimensional"  # beginnings of the names of inseq's classes
 OF_SOURCE, OF_TARGET, PROBABILITY = "source_attributions", "target_attributions", "probability"
 SCALED_TWICE = (
@@ -36,8 +40,9 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
 
     Raw scores become one number a word as inseq's `aggregate()` does by default: of an embedding's
     dimensions the Euclidean norm (`vnorm`), of heads and then of layers the mean, and each time
-    the absolute scores of a step, source and prefix, are made to sum to 1. Language codes and what
-    the decoder starts with are dropped, since they are not words. Every step has to be there.
+    the absolute scores of a step, source and prefix, are made to sum to 1. Language codes, T5's
+    task and what the decoder starts with are dropped, since they are no words. Every step has to be
+    there.
     """
 
     @property
@@ -80,7 +85,7 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
 
     def _sentence(self, number: int, name: str, fields: dict[str, Any]) -> Weighed:
         source, target = (_read_field(fields, side, read_tokens) for side in SIDES)
-        columns, words = _words(source, 0), _words(target, 1)
+        columns, words = _words(source, self._size_of_task(source)), _words(target, 1)
         first, last = _steps(fields, len(target))
         # A step that lacks scores would make a rule without words.
         if first > words.start or last < words.stop:
@@ -112,6 +117,13 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
             prefix_TT,
         )
 
+    def _size_of_task(self, source: Sequence[str]) -> int:
+        """Return how many of T5's first source tokens are `translate English to German:`."""
+        if not str(self._file.info.get("model_class", "")).startswith("T5"):
+            return 0
+        sizes = range(1, len(source))
+        return next((n for n in sizes if TASK.fullmatch(joined(source[:n]))), 0)
+
 
 @lru_cache(maxsize=1)
 def _read(path: Path, size: int | None, changed: int | None) -> InseqFile:
@@ -125,11 +137,13 @@ def _read(path: Path, size: int | None, changed: int | None) -> InseqFile:
 def _words(tokens: Sequence[str], start: int) -> slice:
     """Return the places of a side's words and of their EOS; `start` tokens before them are none."""
     stop = len(tokens)
-    while start < stop and CODE.fullmatch(tokens[start]):
-        start += 1
     # mBART has the source's code behind EOS.
-    while stop > start and CODE.fullmatch(tokens[stop - 1]) and tokens[stop - 1] != EOS_TOKEN:
+    while stop > start and NO_WORD.fullmatch(tokens[stop - 1]) and tokens[stop - 1] != EOS_TOKEN:
         stop -= 1
+    # The EOS of an empty translation ends it, and is not the one that the decoder starts with.
+    last = stop - (tokens[start:stop][-1:] == [EOS_TOKEN])
+    while start < last and NO_WORD.fullmatch(tokens[start]):
+        start += 1
     return slice(start, stop)
 
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from json import JSONDecodeError
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.subwords import UNTIED
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
-from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
+from xnmt_bench.words.weighed import EOS_TOKEN, Tokens, Weighed
 
 HEADER = {"form": "weights", "version": 1}
 ARRAYS = {"weights": 2, "prefix": 2, "log_probabilities": 1}  # their axes
@@ -29,7 +31,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
     A sentence has `source` and `target` (lists of tokens, `</s>` the last where EOS has a row or
     column), `weights` (a row a target token), and may have `prefix` (of target tokens for target
     tokens), `log_probabilities` (natural, a number a target token) and `number` (from 0; else they
-    are counted). Without `attention`, weights are relevance and may be negative.
+    are counted). `source_words` and `target_words` have the number of each token's word, from 0 (-1
+    for `</s>`), where marks of pieces do not tell it. Without `attention`, weights are relevance
+    and may be negative.
     """
 
     def __init__(self, path: Path, source: Path | None = None, target: Path | None = None) -> None:
@@ -87,7 +91,26 @@ class JsonLines(Dump[tuple[int, int, str]]):
         source, target = (
             values[side][:-1] if end else values[side] for side, end in zip(SIDES, eos, strict=True)
         )
-        return self.made(line, number, source, target, weights, (eos[0], eos[1]), log_p, prefix)
+        sentence = self.made(line, number, source, target, weights, (eos[0], eos[1]), log_p, prefix)
+        return replace(
+            sentence,
+            source=self._words(line, "source", values, sentence.source),
+            target=self._words(line, "target", values, sentence.target),
+        )
+
+    def _words(self, line: int, side: str, values: dict[str, Any], tokens: Tokens) -> Tokens:
+        """Return tokens with the words that the line gives them, if it does."""
+        words = values.get(f"{side}_words")
+        if words is None:
+            return tokens
+        if (
+            not isinstance(words, list)
+            or len(words) != len(tokens)
+            or not all(type(word) is int and UNTIED <= word < 2**31 for word in words)
+        ):
+            problem = f"{side}_words: needed is the number of its word for each {side} token"
+            raise DataError(self.path, line, problem)
+        return replace(tokens, words=tuple(words))
 
     def _array(self, line: int, name: str, values: Any) -> np.ndarray | None:
         if values is None:
@@ -139,6 +162,11 @@ def _told(sentence: Weighed) -> dict[str, Any]:
         "target": list(sentence.target.pieces),
         "weights": _rounded(sentence.weights_TS),
     }
+    for side in SIDES:
+        tokens: Tokens = getattr(sentence, side)
+        # Marks tell the words of most sentences.
+        if tokens.words != Tokens.of(tokens.pieces[: tokens.size], tokens.eos).words:
+            values[f"{side}_words"] = list(tokens.words)
     if sentence.prefix_TT is not None:
         values["prefix"] = _rounded(sentence.prefix_TT)
     if sentence.log_probability_T is not None:

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.dumps.blocks import BAR
 from xnmt_bench.errors import DataError
@@ -68,11 +69,11 @@ class Marian(Dump[Line]):
         scores = [match[1] for part in parts[2:] if (match := SCORES.match(part))]
         rows = [(entry.line, self.numbers(entry.line, row, ",")) for row in parts[1].split()]
         weights = self.matrix(rows, f"sentence {entry.number + 1}")
-        source = entry.source.split()
+        source = split_words(entry.source)
         if not weights[:, len(source) + 1 :].any():  # padding
             weights = weights[:, : len(source) + 1]
         # They are natural logarithms already.
         log_p = np.array(self.numbers(entry.line, scores[0])) if scores else None
-        target = parts[0].split()
+        target = split_words(parts[0])
         eos = (True, len(weights) > len(target))  # older versions write none for the target's
         return self.made(entry.line, entry.number, source, target, weights, eos, log_p)

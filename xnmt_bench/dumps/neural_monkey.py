@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import Weighed
@@ -52,7 +53,9 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
                 content = f"an array of shape {shape}, but {path} has {len(texts)} lines"
                 raise DataError(self.path, None, f"{content}; needed: (sentences, source, target)")
         pairs = list(zip(*sides, strict=True))
-        cut = sum(len(s.split()) > shape[1] or len(t.split()) > shape[2] for s, t in pairs)
+        cut = sum(
+            len(split_words(s)) > shape[1] or len(split_words(t)) > shape[2] for s, t in pairs
+        )
         if cut:
             longest = f"{shape[1]} source and {shape[2]} target tokens"
             log.warning("%s: %d sentences are cut, at %s", self.path, cut, longest)
@@ -63,7 +66,7 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
         """Return a sentence of the array."""
         number, source, target = entry
         rows, columns = self._weights_NST.shape[-2:]
-        tokens = source.split()[:rows], target.split()[:columns]
+        tokens = split_words(source)[:rows], split_words(target)[:columns]
         weights_ST = self._weights_NST[number, : len(tokens[0]), : len(tokens[1])]
         # A copy of one sentence, turned into a row a target token.
         weights_TS = np.asarray(weights_ST.T, dtype=np.float64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import EOS_TOKEN, Weighed
@@ -60,7 +61,7 @@ class OpenNMTPy(Dump[Table]):
             if entry.place >= len(lines):
                 problem = f"table {entry.place + 1}, but {path} has {len(lines)} lines"
                 raise DataError(self.path, entry.line, problem)
-            texts.append(lines[entry.place].split())
+            texts.append(split_words(lines[entry.place]))
         source, target = texts
         if [token[:CUT] for token in source] != [token[:CUT] for token in entry.head]:
             mismatch = (

@@ -175,8 +175,8 @@ class Explainer(ABC):
 
     def _explain(self, model: NMTModel, passage: Passage) -> Explanation:
         read = passage.read(context_of(model, passage))
-        source_ids, target_ids = read.encode(model.source_subwords, model.target_subwords)
-        batch = model.collate([(source_ids, target_ids)])
+        source, target = read.tie(model.source_subwords, model.target_subwords)
+        batch = model.collate([(source.ids, target.ids)])
         batch, log_probability_BT = decide(model, batch, weights=self.attends)  # phi may read them
         relevance = self.relevance(model, batch)
         assert batch.labels_BT is not None
@@ -184,14 +184,16 @@ class Explainer(ABC):
             relevance = relevance.without(batch.labels_BT == batch.target_BT)
         prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
         return Explanation(
-            model.source_subwords.pieces(source_ids),
-            model.target_subwords.pieces(target_ids),
+            model.source_subwords.pieces(source.ids),
+            model.target_subwords.pieces(target.ids),
             model.target_subwords.pieces(batch.labels_BT[0, current_T].tolist()),
             log_probability_BT[0, current_T].exp().cpu(),
             relevance.source_BTS[0, current_T].cpu(),
             None if prefix is None else prefix[0, current_T].cpu(),
             # Such as `prediction_difference` of PredictionDifference.
             re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower(),
+            source.words,
+            target.words,
         )
 
 

@@ -37,16 +37,15 @@ class GoldAlignment(Explainer):
         Raises:
             NotApplicable: the batch carries no annotation.
         """
-        if batch.gold is None:
+        if batch.gold is None or batch.words is None:
             raise NotApplicable("these sentences have no gold alignment")
         size, steps = batch.target_BT.shape
         # On the host, where the annotation is read word by word.
         source_BTS = torch.zeros(size, steps, batch.source_BS.shape[1])
-        for row, gold in enumerate(batch.gold):
+        for row, (gold, words) in enumerate(zip(batch.gold, batch.words, strict=True)):
             # Links count words, and relevance is of pieces.
-            source = model.source_subwords.current_words(batch.source_BS[row].tolist())
-            target = model.target_subwords.current_words(batch.target_BT[row].tolist())
-            source_BTS[row] = _weights(gold, torch.tensor(source), torch.tensor(target))
+            source_S, target_T = map(torch.from_numpy, words)
+            source_BTS[row, : len(target_T), : len(source_S)] = _weights(gold, source_S, target_T)
         source_BTS = source_BTS.to(batch.source_BS.device)
         return Relevance.of_inputs(batch, source_BTS, previous_first(batch))
 

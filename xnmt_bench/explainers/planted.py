@@ -48,23 +48,22 @@ class NamesPlanted(Explainer):
         Raises:
             NotApplicable: the corpus plants no words.
         """
-        if batch.gold is None or not any(gold.planted for gold in batch.gold):
+        if batch.gold is None or batch.words is None or not any(g.planted for g in batch.gold):
             raise NotApplicable("these sentences have no planted words")
         others = self._others.relevance(model, batch)
         source_BTS = others.source_BTS.cpu().clone()
         # The distances of `nearest` lie between -1 and 0, and draws between 0 and 1.
         first, last = 2.0, -2.0
-        source, target = model.vocabularies
-        for row, gold in enumerate(batch.gold):
-            source_S = torch.tensor(source.current_words(batch.source_BS[row].tolist()))
-            target_T = torch.tensor(target.current_words(batch.target_BT[row].tolist()))
+        for row, (gold, words_of_ids) in enumerate(zip(batch.gold, batch.words, strict=True)):
+            source_S, target_T = map(torch.from_numpy, words_of_ids)
             for planted in gold.planted:
                 named, kept_out = self.words(planted)
                 # Every piece of the planted word is a decision of its own.
                 steps_T = (target_T == planted.word)[:, None]
                 for words, value in ((named, first), (kept_out, last)):
                     chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
-                    self._set(source_BTS[row], steps_T & chosen_S, value)
+                    relevance_TS = source_BTS[row, : len(target_T), : len(source_S)]
+                    self._set(relevance_TS, steps_T & chosen_S, value)
         return Relevance(source_BTS.to(batch.source_BS.device), others.prefix_BTT)
 
     @staticmethod

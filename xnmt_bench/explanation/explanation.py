@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import WORD_START
+from xnmt_bench.corpora.subwords import NO_WORD, WORD_START
 from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY
 from xnmt_bench.dumps.inseq_file import write_file
 from xnmt_bench.errors import XnmtError, import_extra
 from xnmt_bench.explanation.drawing import Panel, draw
 from xnmt_bench.explanation.showing import show
 from xnmt_bench.registry import unknown
+from xnmt_bench.words.pieces import tokens_of_pieces
 from xnmt_bench.words.weighed import CONTINUED, EOS_TOKEN, Tokens
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Explanation:
             nothing of a step.
         prefix_TT: relevance of prefix words, NaN unless j < t; None where there is none.
         explainer: whose relevance it is; a title.
+        source_words: the word of its text that each source piece belongs to, -1 for none, as
+            `Subwords.tie` has it; None where only the marks of pieces tell, as of a file.
+        target_words: the same of target pieces.
     """
 
     source_tokens: list[str]
@@ -55,6 +59,8 @@ class Explanation:
     source_TS: Tensor
     prefix_TT: Tensor | None
     explainer: str = ""
+    source_words: list[int] | None = None
+    target_words: list[int] | None = None
 
     def __str__(self) -> str:
         """Return a line for each step: its label, the probability, and the most relevant words.
@@ -154,7 +160,10 @@ class Explanation:
 
         The probability of a word is the product of its pieces'.
         """
-        return self.over(_word_spans(self.source_tokens), _word_spans(self.target_tokens))
+        return self.over(
+            _word_spans(self.source_tokens, self.source_words),
+            _word_spans(self.target_tokens, self.target_words),
+        )
 
     def over(
         self, source: Sequence[Span] = (), target: Sequence[Span] = (), by: By = "sum"
@@ -193,6 +202,8 @@ class Explanation:
             probabilities=torch.stack(products),
             source_TS=_joined(self.source_TS, steps, columns, by),
             prefix_TT=prefix_TT,
+            source_words=None,
+            target_words=None,
         )
 
     def save(self, path: str | Path, format: str = "inseq") -> None:
@@ -268,16 +279,15 @@ def _joined(scores_TX: Tensor, steps: Sequence[Span], words: Sequence[Span], by:
     return torch.stack([columns[a:b].nanmean(0) for a, b in steps])
 
 
-def _word_spans(pieces: Sequence[str]) -> list[Span]:
-    """Return the pieces of each word of more than one."""
-    words = Tokens.of(pieces, False).words
-    # EOS and markers are words of their own, also behind a piece that may go on.
-    special = [piece.startswith("<") for piece in pieces]
-    starts = [
-        n
-        for n, word in enumerate(words)
-        if not n or word != words[n - 1] or special[n] or special[n - 1]
-    ]
+def _word_spans(pieces: Sequence[str], words: Sequence[int] | None) -> list[Span]:
+    """Return the pieces of each word of more than one; by their marks where words are unknown."""
+    if words is None:
+        # EOS and markers are words of their own, also behind a piece that may go on.
+        special = [piece.startswith("<") for piece in pieces]
+        by_marks = zip(Tokens.of(pieces, False).words, special, strict=True)
+        words = [NO_WORD if is_special else word for word, is_special in by_marks]
+    tokens = tokens_of_pieces(words)
+    starts = [n for n, token in enumerate(tokens) if not n or token != tokens[n - 1]]
     spans = pairwise([*starts, len(words)])
     return [(start, stop) for start, stop in spans if stop - start > 1]
 

@@ -223,7 +223,10 @@ class Judge(ABC):
         return {}
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return what `result_columns` follow from, (N,) each, one value a test decision."""
+        """Return what `result_columns` follow from, (N,) each, one value a test decision.
+
+        A name that begins with `log_` is of log-likelihoods, which are 0 at the most.
+        """
         return {}
 
     @classmethod

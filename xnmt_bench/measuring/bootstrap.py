@@ -90,13 +90,18 @@ def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return center, center - half, center + half
 
 
+def sign(metric: Metric, measurement: Measurement, draws: Draws) -> str:
+    """Return the line from which a row and its intervals can be made again."""
+    return measurement.signature(metric.name, bootstrap=f"{draws.samples}@{draws.seed}")
+
+
 def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
     """Return the numbers of a row, with their intervals; damaged units make it a failed one."""
-    signed = measurement.signature(metric.name, bootstrap=f"{draws.samples}@{draws.seed}")
+    signed = sign(metric, measurement, draws)
     if not measurement.ok:
         return ScoredRow(measurement, {}, signed)
     try:
-        units = measurement.units()
+        units = metric.read_units(measurement)
     except StoreError as error:
         return ScoredRow(
             replace(measurement, status=f"{FAILED}: {error}"), {}, signed, damaged=True

@@ -55,7 +55,8 @@ SETTINGS = "settings"
 # Names of settings that rows of earlier versions lack.
 REVERSE, EXPLAINED = "reverse system", "explained"
 MARKERS = "markers of"
-ADDED = ("beam", REVERSE, EXPLAINED, MARKERS)
+TOKENIZER = "tokenizer"  # sacrebleu's, which cuts the words that are counted
+ADDED = ("beam", REVERSE, EXPLAINED, MARKERS, TOKENIZER)
 # The same of a content: the suite's sentences as the system reads them; the file of another tool.
 SENTENCES, RELEVANCE = "sentences", "relevance"
 ADDED_CONTENT = (SENTENCES, RELEVANCE)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     ALTERS,
     BLIND,
+    CURE,
     DOUBTS,
     LEFT_OUT,
     LINEAGE,
@@ -28,7 +30,7 @@ from xnmt_bench.measuring.measurement import (
     RowIdentity,
     ScoredRow,
 )
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.pipeline.doors import Door
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.words import Weighed
@@ -165,6 +167,8 @@ class Metric(ABC):
         note: under its table: what the numbers are, and which way is better.
         keys: the columns that tell its rows apart, beside corpus, language pair and system.
         columns: its results; the first stands for the metric.
+        unit_bounds: between what the columns of its units lie, by name; see
+            `Units.require_within`. Impossible units are not read.
         compared: the column whose values are ranked: explainers, or systems.
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
@@ -182,6 +186,7 @@ class Metric(ABC):
     note: ClassVar[str]
     keys: ClassVar[Sequence[Key]] = ()
     columns: Sequence[Column]
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {}
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
     doors: ClassVar[Sequence[str]] = ()
@@ -204,6 +209,19 @@ class Metric(ABC):
             weights_RU: how often each counts; a row of ones gives the value, a bootstrap's draws
                 its interval.
         """
+
+    def read_units(self, measurement: Measurement) -> Units:
+        """Read the units of a row of the metric.
+
+        Raises:
+            StoreError: they are missing, truncated or altered, or hold what is not possible.
+        """
+        units = measurement.units()
+        try:
+            units.require_within(self.unit_bounds)
+        except ValueError as error:
+            raise StoreError(f"{measurement.path}: {error}; {CURE}") from None
+        return units
 
     @property
     def headline(self) -> Column:
@@ -282,9 +300,12 @@ class Metric(ABC):
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 row_facts[LINEAGE] = lineage
+            late = dict(late_content())
             settings = (job.reading if of_system else {}) | (
                 job.learning_settings if explained else {}
             )
+            if system := late.get("system"):  # of translations of others, whose relevance it is
+                settings |= {"explained by": system[:6]}
             if settings:
                 row_facts[SETTINGS] = settings | row_facts.get(SETTINGS, {})
             open_doors = self.open_doors(job) if of_system else {}
@@ -293,7 +314,7 @@ class Metric(ABC):
             columns = configured | late_keys() | keys
             # A reference has no explainer, and so no file of its relevance.
             relevance = job.file_relevance if explained and configured["explainer"] else {}
-            all_content = doors | relevance | dict(content or {}) | dict(late_content())
+            all_content = doors | relevance | dict(content or {}) | late
             return RowIdentity(columns, model, row_facts, all_content)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.

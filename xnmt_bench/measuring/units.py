@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
@@ -14,6 +14,24 @@ from xnmt_bench.errors import StoreError
 from xnmt_bench.parquet import read_table, write_table
 
 NUMBER, TEST_SET = "unit", "test_set"
+# By which sums in floating point may miss a bound, for each one of it.
+ROUNDING = 1e-4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Between what the values of a column lie.
+
+    Attributes:
+        low, high: the least and the greatest value for each one of the column `of`.
+        of: another column of the units; without one, the bounds are those of a unit.
+        nan: whether a unit may have no value.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    of: str = ""
+    nan: bool = False
 
 
 @dataclass(frozen=True)
@@ -22,8 +40,11 @@ class Units:
 
     Attributes:
         test_set: names corpus and split, so that units of two measurements can be told the same.
-        number_U: of each unit in its test set, ascending.
-        columns: sufficient statistics by name, (U,) each.
+        number_U: of each unit in its test set, from 0, ascending.
+        columns: sufficient statistics by name, (U,) each; NaN where a unit has no value.
+
+    Raises:
+        ValueError: columns of unlike lengths, numbers that do not ascend, or an infinite value.
     """
 
     test_set: str
@@ -34,12 +55,50 @@ class Units:
         # Checked at once, since numpy would broadcast a column of one row over all units.
         if wrong := [n for n, column in self.columns.items() if len(column) != len(self)]:
             raise ValueError(f"column {wrong[0]!r} has not one row a unit")
+        number_U = self.number_U
+        # Rows are paired by place once both hold the same numbers.
+        if (number_U < 0).any() or (number_U[1:] <= number_U[:-1]).any():
+            raise ValueError("the numbers of units do not ascend from 0, each there once")
+        for name, column_U in self.columns.items():
+            if column_U.dtype.kind == "f" and (infinite_U := np.isinf(column_U)).any():
+                number = self._first(infinite_U)
+                raise ValueError(f"column {name!r} is infinite in unit {number}")
 
     def __len__(self) -> int:
         return len(self.number_U)
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.columns[name]
+
+    def require_within(self, bounds: Mapping[str, Bounds]) -> None:
+        """Check that values are possible.
+
+        Args:
+            bounds: by the name of a column, or by its beginning and `*`, which stands for the same
+                in `of`. A column without bounds has a finite number in every unit, or texts.
+
+        Raises:
+            ValueError: a value is out of its bounds, or is missing.
+        """
+        for name, column_U in self.columns.items():
+            bound = _bounds_of(name, bounds)
+            if bound.of and bound.of not in self.columns:
+                raise ValueError(f"no column {bound.of!r}, which bounds {name!r}")
+            if column_U.dtype.kind not in "biuf":  # texts, as people's answers are
+                continue
+            if not bound.nan and (missing_U := np.isnan(column_U)).any():
+                raise ValueError(f"column {name!r} has no number in unit {self._first(missing_U)}")
+            of_U = self[bound.of].astype(np.float64) if bound.of else np.ones(len(self))
+            slack_U = ROUNDING * np.maximum(1, of_U)
+            # Comparisons with NaN are False.
+            if np.isfinite(bound.low) and (out_U := column_U < bound.low * of_U - slack_U).any():
+                raise ValueError(f"column {name!r} of unit {self._first(out_U)} is too small")
+            if np.isfinite(bound.high) and (out_U := column_U > bound.high * of_U + slack_U).any():
+                raise ValueError(f"column {name!r} of unit {self._first(out_U)} is too great")
+
+    def _first(self, marked_U: np.ndarray) -> int:
+        """Return the number of the first unit that is marked."""
+        return int(self.number_U[marked_U][0])
 
     def take(self, numbers: np.ndarray) -> Units:
         """Return the units of the given numbers."""
@@ -67,7 +126,7 @@ class Units:
         """Read what `save` wrote.
 
         Raises:
-            StoreError: the file is not readable.
+            StoreError: the file is not readable, or its units are none.
         """
         table = read_table(path)
         test_set = (table.schema.metadata or {}).get(TEST_SET.encode())
@@ -75,7 +134,22 @@ class Units:
             raise StoreError(f"{path}: no table of units")
         # Not without a copy, since booleans are packed in bits.
         arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
-        return cls(test_set.decode(), arrays.pop(NUMBER), arrays)
+        number_U = arrays.pop(NUMBER)
+        if number_U.dtype.kind not in "iu":
+            raise StoreError(f"{path}: the column {NUMBER!r} of its units holds no whole numbers")
+        try:
+            return cls(test_set.decode(), number_U, arrays)
+        except ValueError as error:
+            raise StoreError(f"{path}: {error}") from None
+
+
+def _bounds_of(name: str, bounds: Mapping[str, Bounds]) -> Bounds:
+    """Return the bounds of a column, those of its first fitting name or beginning."""
+    for pattern, bound in bounds.items():
+        beginning, star, _ = pattern.partition("*")
+        if name == pattern or (star and name.startswith(beginning)):
+            return replace(bound, of=bound.of.replace("*", name.removeprefix(beginning)))
+    return Bounds()
 
 
 def _same(first_U: np.ndarray, second_U: np.ndarray) -> bool:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 
 from xnmt_bench.corpora.function_words import function_words
+from xnmt_bench.corpora.languages import (
+    BLANKS,
+    UNKNOWN,
+    cut_words,
+    require_tokenizers,
+    tokenizer_signature,
+)
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.morphology.base import stripped
 from xnmt_bench.pipeline.job import Job
 
@@ -32,6 +40,12 @@ class Repetition(SumMetric):
         "with its 95 % bootstrap interval over documents; beside it the references'. More is not "
         "better: systems without any context repeat more than people do."
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "words": Bounds(0),
+        "repeated": Bounds(0, 1, of="words"),
+        "reference_words": Bounds(0),
+        "reference_repeated": Bounds(0, 1, of="reference_words"),
+    }
     columns = (
         Column(
             "repeated",
@@ -47,6 +61,7 @@ class Repetition(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the system's translations, or a file's."""
+        require_tokenizers(job.corpus.target_language)
         yield self.plan(job, lambda: self._measured(job))
 
     def _measured(self, job: Job) -> Evidence:
@@ -60,17 +75,19 @@ class Repetition(SumMetric):
             numbers.append(numbers_D[0])  # a unit is named by its first sentence
             longest = max(longest, len(numbers_D))
             references = [sentence.target for sentence in sentences]
-            counts.append((*repeated(texts, functional), *repeated(references, functional)))
+            sides = (repeated(side, functional, language) for side in (texts, references))
+            counts.append([count for side in sides for count in side])
         if len(numbers) < 2 or longest < 2:
             problem = "the test set is one document, or its documents are not known"
             raise NotApplicable(problem)
         names = ("repeated", "words", "reference_repeated", "reference_words")
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
         units = Units(outputs.test_set, np.asarray(numbers), columns)
+        settings = {"test sentences": outputs.which, TOKENIZER: tokenizer_signature(language)}
         facts = {
             "listed": bool(functional),
             "language": language,
-            SETTINGS: {"test sentences": outputs.which} | job.search_settings,
+            SETTINGS: settings | job.search_settings,
         }
         return Evidence(units, {"outputs": outputs.fingerprint}, facts)
 
@@ -84,21 +101,32 @@ class Repetition(SumMetric):
         }
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return which languages have no list of function words."""
+        """Return which languages have no list of function words, or words without blanks."""
         facts = [s.measurement.facts for s in scored if s.measurement.ok]
         missing = sorted({f["language"] for f in facts if not f["listed"]})
-        return [f"No function words of {name} are known: all words count." for name in missing]
+        cut = {f["language"]: f[SETTINGS][TOKENIZER] for f in facts}
+        return [
+            *(f"No function words of {name} are known: all words count." for name in missing),
+            *(
+                f"Words of {name} are what sacrebleu's tokenizer {tokenizer} cuts."
+                for name, tokenizer in sorted(cut.items())
+                if tokenizer != BLANKS
+            ),
+        ]
 
 
-def repeated(texts: Sequence[str], functional: frozenset[str]) -> tuple[int, int]:
+def repeated(
+    texts: Sequence[str], functional: frozenset[str], language: str = UNKNOWN
+) -> tuple[int, int]:
     """Count a document's content words that stand earlier in it; and all content words.
 
     Args:
-        texts: its sentences, as words between blanks.
+        texts: its sentences.
         functional: lower-cased words that have no content of their own.
+        language: of the texts.
     """
     # Punctuation repeats in every document, and hangs on words where text is not tokenised.
-    words = [word for text in texts for word in text.lower().split() if word not in functional]
+    words = [w for t in texts for w in cut_words(t.lower(), language) if w not in functional]
     # Looked up before and after: a clitic such as `'s` is listed with its apostrophe.
     content = [bare for word in words if (bare := stripped(word)) and bare not in functional]
     # Each distinct word is new once; all its other occurrences are repeated.

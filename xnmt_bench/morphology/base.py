@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
+import regex
+
 Gender = Literal["m", "f", "n"]
+_ATTACHED = regex.compile(r"^[^\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_]+$")
 
 
 class GenderEvidence(NamedTuple):
@@ -19,7 +21,8 @@ class GenderEvidence(NamedTuple):
 
 def stripped(word: str) -> str:
     """Return a word without the punctuation that is attached to it."""
-    return re.sub(r"^\W+|\W+$", "", word)
+    # Marks stay: a vowel of Hindi or Thai, or a vowel point of Arabic, is one.
+    return str(_ATTACHED.sub("", word))
 
 
 def listed(

@@ -30,6 +30,8 @@ class Batch:
         labels_BT: the label of each step, f(c_t) or another; None until they are decided.
         draft_BU: a first translation of the current sentence, for models that read one too.
         gold: the annotation of each pair, for the explainers that ask for it.
+        words: beside it, the word of each source id and of each target id of each pair, which the
+            annotation counts from 0; below 0 for ids of no word of the current sentence.
         forced: a model's pass over these sentences, from which others go on.
     """
 
@@ -38,6 +40,7 @@ class Batch:
     labels_BT: Tensor | None = None
     draft_BU: Tensor | None = None
     gold: tuple[Gold, ...] | None = None
+    words: tuple[tuple[np.ndarray, np.ndarray], ...] | None = None
     # A cache, which does not decide whether two batches are equal.
     forced: Forced | None = field(default=None, compare=False, repr=False)
 
@@ -91,7 +94,8 @@ class Batch:
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
         labels, draft = (x if x is None else change(x) for x in (self.labels_BT, self.draft_BU))
         # `forced` is dropped: its tensors lie where the batch lay before.
-        return Batch(change(self.source_BS), change(self.target_BT), labels, draft, self.gold)
+        sides = change(self.source_BS), change(self.target_BT)
+        return Batch(*sides, labels, draft, self.gold, self.words)
 
     def take(self, rows: list[int]) -> Batch:
         """Return some of the sentences, without the padding of the others."""
@@ -99,12 +103,14 @@ class Batch:
         s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
         labels, draft = self.labels_BT, self.draft_BU
         gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
+        words = None if self.words is None else tuple(self.words[row] for row in rows)
         return Batch(
             self.source_BS[rows, :s],
             self.target_BT[rows, :t],
             None if labels is None else labels[rows, :t],
             None if draft is None else draft[rows, : int((draft[rows] != PAD).sum(1).max())],
             gold,
+            words,
         )
 
 

@@ -59,8 +59,10 @@ class Renumbering:
 
     def ours(self, their_ids: Iterable[int]) -> list[int]:
         """Return our ids for a text; the toolkit's special ids count as unknown there."""
-        # A text may hold `</s>` as a word; as EOS it would close the sentence before its end.
-        return [UNK if self._ours[i] in SPECIAL else self._ours[i] for i in their_ids]
+        # A text may hold `</s>` as a word; as EOS it would close the sentence before its end. A
+        # tokenizer may have special ids, such as T5's sentinels, that its model lacks.
+        our_ids = (self._ours.get(i, UNK) for i in their_ids)
+        return [UNK if i in SPECIAL else i for i in our_ids]
 
     def theirs(self, our_ids: Iterable[int]) -> list[int]:
         """Return the toolkit's ids of ours."""

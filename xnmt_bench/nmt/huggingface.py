@@ -9,46 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 import transformers
-from huggingface_hub import snapshot_download
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.subwords import PAD
-from xnmt_bench.errors import XnmtError, refusal
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
-from xnmt_bench.nmt.huggingface_text import (
-    Frame,
-    HubSubwords,
-    add_markers,
-    bare,
-    find_frame,
+from xnmt_bench.nmt.huggingface_files import FAMILIES, WANTED, read_folder
+from xnmt_bench.nmt.huggingface_languages import (
+    find_target_codes,
+    read_target_code,
     set_languages,
+    write_target_code,
 )
+from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, add_markers, bare, find_frame
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
 
-# `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
-FAMILIES = {
-    "marian": "marian",
-    "m2m100": "m2m_100",
-    "nllb": "m2m_100",
-    "mbart": "mbart",
-    "t5": "t5",
-}
-WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
 MAJOR = transformers.__version__.partition(".")[0]  # tokenizers are not the same in all
 TOLERANCE = 1e-4  # of the greatest logit, between a model's two paths
 
@@ -68,7 +56,8 @@ def open_huggingface(
         family: one of FAMILIES.
         source_language: the model's own code, where it reads many languages.
         target_language: the same of the target.
-        prefix: a task prefix before every source; T5 needs one, or an empty one.
+        prefix: a task prefix before every source; T5 needs one, or an empty one. Where a Marian
+            writes many languages, it may hold the code of one, such as `>>fra<<`.
         clusters: so many clusters have markers; the model grows by those that it lacks.
 
     Raises:
@@ -82,10 +71,12 @@ def open_huggingface(
             "T5 is told its task: give nmt.reader.prefix, such as "
             '"translate English to German: ", or an empty one'
         )
-    folder, tokenizer, model = _read(path, family)
+    folder, tokenizer, model = read_folder(path, family)
     if clusters:
         _grow(model, add_markers(tokenizer, clusters))
     languages = set_languages(tokenizer, source_language, target_language)
+    target_codes = find_target_codes(tokenizer)
+    prefix = write_target_code(target_codes, prefix, target_language)
     frame = find_frame(tokenizer, model.config, prefix)
     files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
@@ -95,11 +86,17 @@ def open_huggingface(
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
     source_size = len(model.get_encoder().get_input_embeddings().weight)
     source_ids = Renumbering(source_size, pad, unk, pad, eos)  # of a source nothing is ever BOS
+    target_size = len(model.lm_head.weight)
     # What the model's own search never writes, such as Marian's padding, has no probability.
-    never = [ids[0] for ids in model.generation_config.bad_words_ids or () if len(ids) == 1]
+    bad_words = model.generation_config.bad_words_ids or ()
+    never = [ids[0] for ids in bad_words if len(ids) == 1 and ids[0] < target_size]
     start = frame.before_target[-1]  # the last input before the first word plays BOS
-    target_ids = Renumbering(len(model.lm_head.weight), pad, unk, start, eos, never)
-    source = HubSubwords(tokenizer, "text", source_ids, texts)
+    if start >= target_size:
+        problem = f"its decoder starts with id {start}, and it has ids up to {target_size - 1}"
+        raise XnmtError(f"{path}: {problem}; mend decoder_start_token_id in config.json")
+    target_ids = Renumbering(target_size, pad, unk, start, eos, never)
+    target_code = read_target_code(prefix) if target_codes else None
+    source = HubSubwords(tokenizer, "text", source_ids, texts, target_code)
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
     opened = HuggingFaceModel(model, source, target, frame)
     opened.tokenizer = tokenizer
@@ -132,56 +129,6 @@ def _grow(model: PreTrainedModel, marker_ids: list[int]) -> None:
     # The mechanism by which Marian never writes its padding.
     generation = module.generation_config
     generation.bad_words_ids = [*(generation.bad_words_ids or []), *([i] for i in marker_ids)]
-
-
-def _read(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTrainedModel]:
-    """Return the folder of a model, its tokenizer and itself, with every weight that it needs."""
-    transformers.utils.logging.disable_progress_bar()
-    folder = Path(path)
-    if not folder.is_dir():
-        try:
-            folder = Path(snapshot_download(path, allow_patterns=list(WANTED)))
-        except Exception as error:  # the hub's client raises many kinds of errors
-            missing = f"no such folder, nor on the hub: {refusal(error)}"
-            raise XnmtError(f"nmt.path={path}: {missing}") from None
-    ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
-    try:
-        model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
-        if model_type != FAMILIES[family]:
-            raise XnmtError(f"{path}: a model of type {model_type}, not of {family}")
-        tokenizer = _tokenizer(folder, ours_alone)
-        model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            attn_implementation="eager",  # fused kernels give no attention weights
-            output_loading_info=True,
-            **ours_alone,
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
-        raise XnmtError(f"{path}: not a model of {family}: {refusal(error)}") from None
-    # What is missing would be left at random, and explained as if it had been learnt.
-    if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
-        lacking = ", ".join(wrong[:5])
-        raise XnmtError(f"{path}: the weights lack {lacking}, or have it in other sizes")
-    if getattr(tokenizer, "separate_vocabs", False):
-        raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
-    return folder, tokenizer, model
-
-
-def _tokenizer(folder: Path, options: dict[str, Any]) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a model's folder.
-
-    Raises:
-        ValueError: a file of it is missing or cannot be read.
-    """
-    try:
-        return transformers.AutoTokenizer.from_pretrained(folder, **options)
-    # Raised where the folder lacks a file, such as source.spm or vocab.json.
-    except (TypeError, KeyError, AssertionError) as error:
-        problem = "a file of its tokenizer is missing or cannot be read"
-        raise ValueError(f"{problem}: {refusal(error)}") from None
-    except ImportError as error:
-        raise ValueError(f"its tokenizer needs a package: {refusal(error)}") from None
 
 
 class HuggingFaceModel(NMTModel):

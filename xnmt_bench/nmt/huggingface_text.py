@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from tokenizers import AddedToken
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.subwords import MARKER, SPECIAL, Subwords, marker_symbols
+from xnmt_bench.corpora.subwords import MARKER, SPECIAL, WORD_START, Subwords, marker_symbols
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.foreign import Renumbering
+from xnmt_bench.nmt.huggingface_languages import without_target_code
 
 
 class HubSubwords(Subwords):
@@ -21,17 +22,27 @@ class HubSubwords(Subwords):
         key: what it calls texts of this side, `text` or `text_target`.
         ids: the renumbering of this side.
         made_from: fingerprint of the tokenizer's files and options.
+        target_code: that stands before every source of a Marian for many targets; None for other
+            models, and on the target side.
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, key: str, ids: Renumbering, made_from: str
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        key: str,
+        ids: Renumbering,
+        made_from: str,
+        target_code: str | None = None,
     ) -> None:
         self.ids, self._tokenizer, self._key = ids, tokenizer, key
+        self._target_code = target_code
         # One tokenizer may cut the two sides differently, so the side is part of it.
         self._made_from = f"{made_from} {key}"
         written = {number: piece for piece, number in tokenizer.get_vocab().items()}
         # Vocabularies are padded to a round size with ids that nothing is written as.
-        self._pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
+        pieces = [written.get(i, f"<{i}>") for i in ids.theirs_V.tolist()]
+        # A blank is a byte of its own in ByT5, and begins a word as all others' mark does.
+        self._pieces = [WORD_START if piece == " " else piece for piece in pieces]
         # Of a shared vocabulary the target side has them too, and its model never writes them.
         self.markers = frozenset(
             i for i, piece in enumerate(self._pieces) if MARKER.fullmatch(piece)
@@ -47,6 +58,8 @@ class HubSubwords(Subwords):
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; what looks like a special token is an unknown word."""
+        if self._target_code is not None:
+            text = without_target_code(text, self._target_code)
         return self.ids.ours(bare(self._tokenizer, self._key, text))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -96,7 +109,8 @@ def find_frame(
     """Find the ids that this tokenizer, with its languages set, puts around a sentence.
 
     Raises:
-        XnmtError: it closes no sentence with EOS, or does not say what the decoder starts with.
+        XnmtError: it closes no sentence with EOS, does not say what the decoder starts with, or
+            does not know a piece of the prefix.
     """
     eos = tokenizer.eos_token_id
     before, after = _around(tokenizer, "text")
@@ -104,7 +118,7 @@ def find_frame(
     if after[:1] != [eos] or target_after[:1] != [eos]:
         raise XnmtError(f"{type(tokenizer).__name__} does not close a sentence with EOS")
     if prefix:
-        before += bare(tokenizer, "text", prefix)
+        before += _prefix_ids(tokenizer, prefix)
     if config.model_type == "mbart" and len(target_after) > 1:
         # The language code behind the target turns to the front, and nothing stands before it.
         return Frame(before, after[1:], target_after[1:])
@@ -114,41 +128,19 @@ def find_frame(
     return Frame(before, after[1:], [start, *target_before, *target_after[1:]])
 
 
+def _prefix_ids(tokenizer: PreTrainedTokenizerBase, prefix: str) -> list[int]:
+    """Return the ids of a task prefix; an XnmtError where the vocabulary does not know a piece."""
+    ids = bare(tokenizer, "text", prefix)
+    if (unknown := tokenizer.unk_token_id) in ids:
+        pieces = zip(tokenizer.tokenize(prefix), ids, strict=True)
+        names = ", ".join(piece for piece, number in pieces if number == unknown)
+        raise XnmtError(f"nmt.reader.prefix={prefix!r}: the vocabulary does not know {names}")
+    return ids
+
+
 def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
     """Return the ids before and behind a text."""
     inner, framed = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
     # Found by comparing, since families put their codes on either side.
     start = next(i for i in range(len(framed)) if framed[i : i + len(inner)] == inner)
     return framed[:start], framed[start + len(inner) :]
-
-
-def set_languages(
-    tokenizer: PreTrainedTokenizerBase, source: str | None, target: str | None
-) -> tuple[str, str] | None:
-    """Tell a multilingual tokenizer its languages.
-
-    Returns:
-        The tokenizer's codes of them; None where it knows one pair alone.
-
-    Raises:
-        XnmtError: a language is not given, or the model does not know it.
-    """
-    # M2M100 tells its languages; others' codes are special tokens, among which nothing is so named.
-    codes = set(getattr(tokenizer, "lang_code_to_token", tokenizer.all_special_tokens))
-    sides = (("src_lang", "source_language", source), ("tgt_lang", "target_language", target))
-    for attribute, name, language in sides:
-        if not hasattr(tokenizer, attribute):
-            continue
-        if language is None:
-            raise XnmtError(f"this model knows many languages: give nmt.reader.{name}")
-        longer = sorted(code for code in codes if code.startswith(f"{language}_"))
-        if language in codes:
-            setattr(tokenizer, attribute, language)
-        elif len(longer) == 1:  # `de` for mBART's `de_DE`
-            setattr(tokenizer, attribute, longer[0])
-        else:
-            available = f"; there are {', '.join(longer)}"
-            advice = available if longer else ", which needs a code of its own"
-            raise XnmtError(f"nmt.reader.{name}={language} is no language of this model{advice}")
-    chosen = [getattr(tokenizer, attribute, None) for attribute, _, _ in sides]
-    return (str(chosen[0]), str(chosen[1])) if all(chosen) else None

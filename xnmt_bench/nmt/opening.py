@@ -13,13 +13,12 @@ from typing import Any
 from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.hub import download, refuse_missing_path
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 
 # `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
 FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5"}
 CHECKPOINTS = (".pt",)  # endings of fairseq's files
-# Endings of other files, which no name on the hub has.
-FILES = (".bin", ".gz", ".h5", ".json", ".npz", ".onnx", ".safetensors", ".tar", ".yaml", ".zip")
 MANY_LANGUAGES = ("m2m100", "nllb", "mbart")
 
 
@@ -65,15 +64,12 @@ def find_family(path: str) -> str:
         return "fairseq"
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise StoreError(f"{path}: no NMT model is here: neither model.json nor config.json")
-    # A name on the hub has one slash at most, and may have a dot, as `nllb-200-distilled-1.3B` has.
-    is_file = folder.suffix in FILES or path.startswith(".")
     if folder.is_file():
         raise XnmtError(
             f"{path}: a file of no kind that can be read; "
             "give a folder that save_pretrained wrote, or a fairseq checkpoint (.pt)"
         )
-    if not folder.is_dir() and (is_file or path.count("/") > 1 or folder.is_absolute()):
-        raise XnmtError(f"{path}: no such folder or file")
+    refuse_missing_path(path)
     if not folder.is_dir() and (near := get_close_matches(path, shipped_names(), n=1)):
         raise XnmtError(f"{path}: no such system; did you mean {near[0]}?")
     return _hugging_face_family(path, folder)
@@ -81,39 +77,18 @@ def find_family(path: str) -> str:
 
 def _hugging_face_family(path: str, folder: Path) -> str:
     """Return the family of a model of Hugging Face's, in a folder or on the hub."""
-    if folder.is_dir():
-        described = _read_json(folder / "config.json")
-        tokenizer = _read_json(folder / "tokenizer_config.json").get("tokenizer_class")
-    else:
-        described, tokenizer = _from_hub(path)
-    model_type = described.get("model_type")
+    if not folder.is_dir():
+        folder = download(path, ("config.json", "tokenizer_config.json"))
+    # An older model has no tokenizer_config.json.
+    tokenizer = _read_json(folder / "tokenizer_config.json").get("tokenizer_class")
+    model_type = _read_json(folder / "config.json").get("model_type")
     if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
         return "nllb"  # it differs from M2M100 by its tokenizer alone
     if model_type not in FAMILIES:
         families = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
-        raise XnmtError(f"{path}: a model of type {model_type}; these can be read: {families}")
+        kind = f"a model of type {model_type}" if model_type else "config.json has no model_type"
+        raise XnmtError(f"{path}: {kind}; these can be read: {families}")
     return FAMILIES[model_type]
-
-
-def _from_hub(path: str) -> tuple[dict[str, Any], str | None]:
-    """Return the configuration of a model on the hub, and the class of its tokenizer."""
-    try:
-        from huggingface_hub import hf_hub_download
-    except ImportError as error:
-        raise XnmtError(f"{error}: install xnmt_bench[huggingface]") from None
-    names = ", ".join(shipped_names())
-    try:
-        described = _read_json(Path(hf_hub_download(path, "config.json")))
-    except Exception as error:  # the hub's client raises many kinds of errors
-        problem = str(error).splitlines()[0]
-        raise XnmtError(
-            f"{path}: no such folder, no shipped system ({names}), nor on the hub: {problem}"
-        ) from None
-    try:
-        tokenizer = _read_json(Path(hf_hub_download(path, "tokenizer_config.json")))
-    except Exception:  # an older model has no such file
-        return described, None
-    return described, tokenizer.get("tokenizer_class")
 
 
 def _read_json(file: Path) -> dict[str, Any]:

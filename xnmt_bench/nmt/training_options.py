@@ -32,8 +32,8 @@ class NMTTrainingOptions:
         average: the weights are the mean of those at the last so many validations; None for those
             of the best one.
         stop: what has to converge before training stops: `loss`, or `bleu` and `contrastive`
-            (Voita et al. 2019, section 6.4); of several that are better when greater, the epoch
-            with the greatest sum is kept.
+            (Voita et al. 2019, section 6.4), chrF for `bleu` where no tokenizer cuts words; of
+            several that are better when greater, the epoch with the greatest sum is kept.
         contrastive_sets: of `contrastive`, as `metric.contrastive.sets` names them.
         contrastive_data: the folder of those that are known by name.
         examples: which training sentences are learnt from: all, those with a cluster of two

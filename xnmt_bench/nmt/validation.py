@@ -1,14 +1,20 @@
-"""What training may look at beside its loss: BLEU, and accuracy on contrastive sets."""
+"""What training may look at beside its loss: BLEU or chrF, and accuracy on contrastive sets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet
 from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.languages import (
+    BLANKS,
+    CHARACTERS,
+    tokenizer_name,
+    tokenizer_signature,
+)
 from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
@@ -19,19 +25,32 @@ from xnmt_bench.nmt.scoring import log_probability
 TOGETHER = 100  # sentences that are translated at once
 
 
-class ValidationBLEU:
+class ValidationQuality:
     """BLEU of a split, greedy, behind the references of its context; of subwords put together.
 
-    It tells epochs apart; what is reported of a system is `metric=[quality]`.
+    It tells epochs apart; what is reported of a system is `metric=[quality]`. Of a language that no
+    tokenizer cuts into words, as Thai, it is chrF: 4-grams of characters alone say little of words.
+
+    Args:
+        valid: the split.
+        language: of its targets.
+
+    Attributes:
+        name: `bleu` or `chrf`.
+        fingerprint: of what is computed of the split that training validates on.
     """
 
-    fingerprint = "bleu"  # it is of the split that training validates on
-
-    def __init__(self, valid: EncodedSplit) -> None:
-        self._valid = valid
+    def __init__(self, valid: EncodedSplit, language: str) -> None:
+        tokenizer = tokenizer_name(language)
+        self._valid, self.name = valid, "bleu" if tokenizer != CHARACTERS else "chrf"
+        # `force` silences a warning about tokenised text, which a corpus may consist of.
+        self._metric = BLEU(tokenize=tokenizer, force=True) if self.name == "bleu" else CHRF()
+        self.fingerprint = self.name
+        if tokenizer != BLANKS:
+            self.fingerprint += f" {tokenizer_signature(language)}"
 
     def __call__(self, model: NMTModel) -> float:
-        """Return BLEU, from 0 to 100."""
+        """Return BLEU or chrF, from 0 to 100."""
         valid, decode = self._valid, model.target_subwords.decode
         # By length, so that little is padding; BLEU does not depend on the order.
         order = np.argsort(valid.source.lengths(), kind="stable")
@@ -44,8 +63,7 @@ class ValidationBLEU:
             sources = [valid.source[i] for i in rows]
             hypotheses += map(decode, translate(model, sources, prefixes=prefixes))
             references += [decode(ids[n:].tolist()) for ids, n in zip(targets, starts, strict=True)]
-        # `force` silences a warning about tokenised text, which a corpus may consist of.
-        return float(BLEU(force=True).corpus_score(hypotheses, [references]).score)
+        return float(self._metric.corpus_score(hypotheses, [references]).score)
 
 
 class ContrastiveAccuracy:

@@ -15,7 +15,7 @@ import numpy as np
 from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError
@@ -93,7 +93,7 @@ class Translations:
         return self._store.make(
             "translation",
             work,
-            version=6,
+            version=7,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,
             encoded=self.texts.encoded,
@@ -184,7 +184,7 @@ class Translations:
 
     def _encode(self, name: Split, folder: Path) -> None:
         """Write translations as ids too, each behind its own context."""
-        target, before = self.texts.subwords[1], deque[list[int]](maxlen=FARTHEST)
+        target, before = self.texts.subwords[1], deque[Tied](maxlen=FARTHEST)
         with ExitStack() as stack:
             text = stack.enter_context(
                 (folder / f"{name}.txt").open(encoding="utf-8", newline="\n")
@@ -192,11 +192,11 @@ class Translations:
             writer = SideWriter(stack, folder / name)
             for i, line in enumerate(text):
                 # Encoded from text, so that ids are those which this text always has.
-                ids, depth = target.encode(line.rstrip("\n")), self._own_depth(name, i)
+                tied, depth = target.tie(line.rstrip("\n")), self._own_depth(name, i)
                 # As the system reads them when they are explained: its own translations are the
                 # context.
-                writer.write(concatenated([*before][len(before) - depth :], ids))
-                before.append(ids)
+                writer.write(concatenated([*before][len(before) - depth :], tied))
+                before.append(tied)
 
 
 def _shards(places: np.ndarray) -> list[range]:

@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.contrastive import as_read, find_sets
+from xnmt_bench.corpora.languages import require_tokenizers
 from xnmt_bench.corpora.passage import ALONE, Context, Passage
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, draw_sample, train_subwords
@@ -29,7 +30,7 @@ from xnmt_bench.nmt.loading import (
     system_id,
 )
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
-from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationBLEU
+from xnmt_bench.nmt.validation import ContrastiveAccuracy, ValidationQuality
 from xnmt_bench.pipeline.clusters import StoredClusters
 from xnmt_bench.pipeline.lineage import STARTED_FROM, read_lineage
 from xnmt_bench.pipeline.settings import plain
@@ -292,6 +293,7 @@ class System:
         if model := subwords[f"{side}_model"]:
             return SentencePiece(model)
         kind, size, count = subwords.type, subwords[f"{side}_size"], subwords.get("sentences")
+        normalization = subwords.get("normalization", "nmt_nfkc")
         corpus = self._corpus.vocabulary_corpus()
         # No entry where all are read, so that vocabularies of earlier versions are found.
         sample = {"sentences": count} if count else {}
@@ -300,7 +302,7 @@ class System:
             # Of the training split alone: test words must not shape the vocabulary.
             texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
             texts = draw_sample(texts, count) if count else texts
-            train_subwords(texts, folder / "subwords.model", kind, size)
+            train_subwords(texts, folder / "subwords.model", kind, size, normalization)
 
         artefact = self._store.make(
             "subwords",
@@ -310,6 +312,7 @@ class System:
             side=side,
             type=kind,
             size=size,
+            normalization=normalization,
             **sample,
         )
         return SentencePiece(artefact.path / "subwords.model")
@@ -359,6 +362,8 @@ class System:
         nmt = plain(self._config.nmt)
         self._check_architecture()
         training = NMTTrainingOptions(**nmt["training"])
+        if "bleu" in training.stop:  # before vocabularies are learnt, which takes minutes
+            require_tokenizers(self._corpus.target_language)
         corpus = divided(self._learnt, nmt.get("divide_and_rule"))
         if training.examples != "all":
             corpus = ExamplesCorpus(corpus, self._resolver, training.examples)
@@ -489,11 +494,16 @@ class System:
 
     def _looked_at(
         self, texts: Texts, training: NMTTrainingOptions
-    ) -> dict[str, ValidationBLEU | ContrastiveAccuracy]:
+    ) -> dict[str, ValidationQuality | ContrastiveAccuracy]:
         """Return what training stops by, beside its loss."""
-        looked_at: dict[str, ValidationBLEU | ContrastiveAccuracy] = {}
+        looked_at: dict[str, ValidationQuality | ContrastiveAccuracy] = {}
         if "bleu" in training.stop:
-            looked_at["bleu"] = ValidationBLEU(texts.split("valid"))
+            language = self._corpus.target_language
+            quality = ValidationQuality(texts.split("valid"), language)
+            if quality.name != "bleu":
+                problem = f"no tokenizer cuts {language} into words"
+                log.info("nmt.training.stop=[bleu]: %s, so training stops by chrF", problem)
+            looked_at[quality.name] = quality
         if "contrastive" in training.stop:
             corpus, names = self._corpus, training.contrastive_sets
             sets = find_sets(names, corpus, "valid", training.contrastive_data)

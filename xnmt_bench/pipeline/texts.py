@@ -72,7 +72,7 @@ class Texts:
         artefact = self._store.make(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
-            version=1,
+            version=2,
             corpus=corpus.recipe(),
             subwords=subwords,
             max_length=longest,

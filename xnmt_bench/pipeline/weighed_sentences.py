@@ -50,6 +50,16 @@ def skip_unreadable(
             yield sentence
 
 
+def require_words(sentences: Iterable[Weighed | DataError]) -> Iterator[Weighed | DataError]:
+    """Yield an error in the place of each sentence whose tokens cannot be tied to its words."""
+    for sentence in sentences:
+        if isinstance(sentence, Weighed) and not (sentence.source.tied and sentence.target.tied):
+            problem = "a subword may be a part of two words"
+            yield DataError(f"test sentence {sentence.number}", None, problem)
+        else:
+            yield sentence
+
+
 def weigh_sentences(
     explained: Explained, scenario: Scenario, relevances: Relevances
 ) -> Iterator[Weighed]:
@@ -89,8 +99,8 @@ def weigh_sentences(
             prefix_TT = np.nan_to_num(relevance.prefix_TT[:, rows])
         yield Weighed(
             relevance.number,
-            tokens(source, source_ids[columns].tolist()),
-            tokens(target, target_ids[rows].tolist()),
+            tokens(source, source_ids[columns], split.source.words(index)[columns]),
+            tokens(target, target_ids[rows], split.target.words(index)[rows]),
             relevance.source_TS[:, columns],
             prefix_TT,
             _logarithms(relevance.probability_T),
@@ -105,10 +115,10 @@ def _logarithms(probability_T: np.ndarray) -> np.ndarray | None:
     return np.log(np.maximum(probability_T, np.finfo(np.float32).tiny))
 
 
-def tokens(subwords: Subwords, ids: list[int]) -> Tokens:
-    """Return ids of a sentence as tokens."""
-    pieces = subwords.pieces(ids)
-    if ids and ids[-1] == EOS:
+def tokens(subwords: Subwords, ids: np.ndarray, words: np.ndarray) -> Tokens:
+    """Return ids of a sentence, and the word of each, as tokens."""
+    pieces = subwords.pieces(ids.tolist())
+    if len(ids) and ids[-1] == EOS:
         # Vocabularies spell EOS in their own ways.
         pieces[-1] = EOS_TOKEN
-    return Tokens(tuple(pieces), tuple(subwords.words(ids)), subwords.decode(ids))
+    return Tokens(tuple(pieces), tuple(words.tolist()), subwords.decode(ids.tolist()))

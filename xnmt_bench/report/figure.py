@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, chain, count
 from pathlib import Path
-from typing import Any, Literal
+from textwrap import wrap
+from typing import Any, Literal, TypeVar
 
 import matplotlib
 
@@ -15,9 +19,14 @@ import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from rich.cells import cell_len
 
 from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.report.fonts import fonts_for
 from xnmt_bench.report.panels import Panel, distinguish, pooled, sort_pivots
+
+log = logging.getLogger(__name__)
+Item = TypeVar("Item")
 
 plt.rcParams["text.parse_math"] = False  # a name may hold two dollar signs
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
@@ -25,6 +34,11 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (":", "--", "-.")
 LONGEST_SIDE = 8000  # pixels of a PNG
+LARGEST = 80.0  # inches of a side: more pixels than that have no readable letters
+ROOM = LARGEST - 10  # inches for axes, beside titles, labels and the legend
+MOST_LINES = 60  # of one axes, which colours and markers still tell apart
+LONGEST_NAME, LONGEST_TITLE = 40, 240  # letters
+LETTER, WIDE_LETTER = 0.075, 0.085  # inches of a letter of a label: most of them, nearly all
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
@@ -33,6 +47,63 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
     round_, place = divmod(sorted(names).index(name), len(PALETTE))
     # A colour that comes again has another marker.
     return {"color": PALETTE[place], "marker": SHAPES[(place + round_) % len(SHAPES)]}
+
+
+def shorten(text: str, most: int = LONGEST_NAME) -> str:
+    """Return a text with its middle left out, where it is wider than some number of letters."""
+    if (width := cell_len(text)) <= most:
+        return text
+    kept = (most - 1) * len(text) // width  # a Chinese character is two letters wide
+    return f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
+
+
+def shorten_all(texts: Iterable[str], most: int = LONGEST_NAME) -> dict[str, str]:
+    """Return the short form of each text; those that would look alike have numbers."""
+    short = {text: shorten(text, most) for text in texts}
+    numbers = {form: count(1) for form, times in Counter(short.values()).items() if times > 1}
+    return {
+        text: f"{form} #{next(numbers[form])}" if form in numbers else form
+        for text, form in short.items()
+    }
+
+
+def name_labels(names: Iterable[str], blind: Collection[str] = ()) -> dict[str, str]:
+    """Return how names stand in a figure: short, without underscores, and blind ones marked."""
+    return {
+        name: short.replace("_", " ") + " (blind)" * (name in blind)
+        for name, short in shorten_all(names).items()
+    }
+
+
+def wrapped(title: str, inches: float, note: str = "") -> str:
+    """Return a title in lines that a width holds, with a note at its end."""
+    title = ", ".join(filter(None, [shorten(title, LONGEST_TITLE), note]))
+    return "\n".join(wrap(title, max(20, int(inches / WIDE_LETTER))))
+
+
+def fitting(
+    things: Sequence[Item], kind: str, inches: Callable[[Item], float]
+) -> tuple[Sequence[Item], str]:
+    """Return the first things, as many as a figure holds, and a note where that is not all.
+
+    Args:
+        things: what has axes of its own, under or beside each other.
+        kind: what they are, in the plural, for the note.
+        inches: along that direction.
+    """
+    number = max(1, sum(total <= ROOM for total in accumulate(map(inches, things))))
+    return things[:number], _left_out(number, len(things), kind)
+
+
+def first_lines(
+    names: Sequence[str], kind: str, most: int = MOST_LINES
+) -> tuple[Sequence[str], str]:
+    """Return the first names, such as one axes has lines for, and a note as `fitting` does."""
+    return names[:most], _left_out(most, len(names), kind)
+
+
+def _left_out(shown: int, total: int, kind: str) -> str:
+    return f"the first {shown} of {total:,} {kind}; the tables have all" if shown < total else ""
 
 
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
@@ -44,50 +115,74 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     measured = {p for panel in shown for p in panel.by_pivot(blind=True, partial=True)}
     pivots = sort_pivots(measured, shown[0].pivot_values)
     row = max(0.45, 0.12 * len(pivots))  # inches a line
-    heights = [0.7 + row * len(panel.names) for panel in shown]  # inches
+    phrases = shorten_all(distinction.phrases, LONGEST_TITLE // 2)
+    every_block = [
+        (panel, phrases[phrase], *fitting(_best_names(panel, pivots), "rows", lambda _: row))
+        for panel, phrase in zip(shown, distinction.phrases, strict=True)
+    ]
+
+    def inches(block: tuple[Panel, str, Sequence[str], str]) -> float:
+        return 0.7 + row * len(block[2])
+
+    blocks, note = fitting(every_block, "blocks", inches)
+    heights = list(map(inches, blocks))
     figure, axes = plt.subplots(
-        len(shown),
+        len(blocks),
         1,
         figsize=(7.5, 1.4 + sum(heights)),
         squeeze=False,
         sharex=True,
         height_ratios=heights,
     )
-    for ax, panel, phrase in zip(axes[:, 0], shown, distinction.phrases, strict=True):
-        _draw(ax, panel, pivots)
-        title = ", ".join(filter(None, [phrase, *distinction.common]))
+    labels = [
+        _draw(ax, panel, pivots, names)
+        for ax, (panel, _, names, _) in zip(axes[:, 0], blocks, strict=True)
+    ]
+    beside = 7.5 - WIDE_LETTER * max(map(cell_len, chain(*labels)))  # inches of a title
+    for ax, (panel, phrase, _, rows_note) in zip(axes[:, 0], blocks, strict=True):
         # A figure may stand in a paper without the notes that its table has.
         generated = any(m.facts.get("generated") for _, m in panel.measurements())
-        ax.set_title(title + " (generated data)" * generated, fontsize=10)
+        title = ", ".join(filter(None, [phrase, *distinction.common]))
+        title += " (generated data)" * generated
+        ax.set_title(wrapped(title, beside, rows_note), fontsize=10)
     which = {"lower": " (further left: better)", "higher": " (further right: better)"}
     scale = ", log scale" if column.log else ""
     axes[-1, 0].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
-    if len(pivots) > 1 or any(panel.references for panel in shown):
-        legend_below(figure, axes[:, 0])
-    else:
-        figure.tight_layout()
+    several = len(pivots) > 1 or any(panel.references for panel, *_ in blocks)
+    lay_out(figure, axes[:, 0] if several else (), note)
     return figure
 
 
-def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
-    column = panel.metric.headline
+def _best_names(panel: Panel, pivots: Sequence[str]) -> list[str]:
+    """Return what has a number, the best first and blind ones last."""
     by_pivot = panel.by_pivot(blind=True, partial=True)
     measured = sorted({name for by_name in by_pivot.values() for name in by_name})
     best = {
         name: min(rank for p in pivots if (rank := panel.rank(p, name)) is not None)
         for name in measured
     }
-    # The y-axis goes up, so that the last one, the best, stands above; blind ones stand below.
+    blind = set(filter(panel.blind, measured))
+    # From the worst and turned round, so that equal ones stand as before.
     names = sorted(measured, key=best.__getitem__, reverse=True)
-    names.sort(key=panel.blind, reverse=True)
+    return sorted(names, key=blind.__contains__, reverse=True)[::-1]
+
+
+def _draw(
+    ax: plt.Axes, panel: Panel, pivots: Sequence[str], best_first: Sequence[str]
+) -> Sequence[str]:
+    """Draw names with their intervals, and return the labels of the axis."""
+    column = panel.metric.headline
+    by_pivot = panel.by_pivot(blind=True, partial=True)
+    # The y-axis goes up, so that the last one, the best, stands above.
+    place = {name: number for number, name in enumerate(reversed(best_first))}
     for number, pivot in enumerate(pivots):
         offset = min(0.18, 0.8 / len(pivots)) * ((len(pivots) - 1) / 2 - number)
         look = style(pivots, pivot)
-        for name in by_pivot.get(pivot, {}):
+        for name in filter(place.__contains__, by_pivot.get(pivot, {})):
             for scored in panel.of(pivot, name):
                 # What is derived is drawn already, as what it was chosen from.
                 if (numbers := pooled(column, [scored])) and not scored.derived:
-                    at = names.index(name) + offset
+                    at = place[name] + offset
                     draw_interval(ax, "x", at, *numbers, label=panel.heading(pivot), **look)
     for number, (kind, rows) in enumerate(sorted(panel.references.items(), reverse=True)):
         if numbers := pooled(column, rows):
@@ -102,13 +197,14 @@ def _draw(ax: plt.Axes, panel: Panel, pivots: Sequence[str]) -> None:
         log_scale(ax, "x")
     else:
         ax.xaxis.set_major_formatter(lambda value, _: column.form(value))  # as the table has it
-    blind = sum(map(panel.blind, names))
+    blind = set(filter(panel.blind, place))
     if blind:
-        ax.axhspan(-0.6, blind - 0.5, color="black", alpha=0.06, linewidth=0)
-    labels = [name.replace("_", " ") + " (blind)" * panel.blind(name) for name in names]
-    ax.set_yticks(range(len(names)), labels)
-    ax.set_ylim(-0.6, len(names) - 0.4)
+        ax.axhspan(-0.6, len(blind) - 0.5, color="black", alpha=0.06, linewidth=0)
+    labels = [*name_labels(best_first, blind).values()][::-1]
+    ax.set_yticks(range(len(place)), labels)
+    ax.set_ylim(-0.6, len(place) - 0.4)
     ax.grid(axis="x", which="both", linewidth=0.3, alpha=0.6)
+    return labels
 
 
 def draw_interval(
@@ -122,19 +218,26 @@ def draw_interval(
     ax.errorbar(x, y, **{f"{along}err": error, **points, **look})
 
 
-def legend_below(figure: Figure, axes: Iterable[plt.Axes]) -> None:
-    """Lay a figure out over one legend of all its axes, in lines that fit."""
+def lay_out(figure: Figure, axes: Iterable[plt.Axes] = (), *notes: str) -> None:
+    """Lay a figure out over one legend of all its axes, in lines that fit, and under notes."""
     drawn: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         drawn |= dict(zip(map(str, labels), handles, strict=True))
-    entry = 0.45 + 0.075 * max(map(len, drawn), default=0)  # inches
+    entry = 0.7 + LETTER * max(map(cell_len, drawn), default=0)  # inches
     columns = max(1, min(len(drawn), int(figure.get_figwidth() / entry)))
-    rows = -(-len(drawn) // columns)
-    figure.legend(
-        list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
-    )
-    figure.tight_layout(rect=(0, (0.15 + 0.22 * rows) / figure.get_figheight(), 1, 1))
+    height = 0.15 + 0.22 * -(-len(drawn) // columns) if drawn else 0.0
+    if drawn:
+        # More lines than two of them make the figure higher, and no axes lower.
+        figure.set_figheight(figure.get_figheight() + max(0.0, height - 0.6))
+        figure.legend(
+            list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
+        )
+    if any(notes):
+        top = 1 - 0.1 / figure.get_figheight()
+        figure.suptitle("; ".join(filter(None, notes)), y=top, va="top", fontsize=8)
+    # When it is drawn, since its fonts are chosen then.
+    figure.set_layout_engine("tight", rect=(0, height / figure.get_figheight(), 1, 1))
 
 
 def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
@@ -186,9 +289,33 @@ class RoomyLogLocator(LogLocator):
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG, and close it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
+    paths = _files(stem)
+    if max(size := figure.get_size_inches()) > LARGEST:
+        width, height = size
+        problem = f"asks for {width:.0f} by {height:.0f} inches, more than {LARGEST:.0f}"
+        log.warning("%s: the figure %s; it is squeezed", stem, problem)
+        figure.set_size_inches(min(width, LARGEST), min(height, LARGEST))
     dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))
-    for path in paths:
-        figure.savefig(path, dpi=dpi)
+    with fonts_for(figure):
+        for path in paths:
+            figure.savefig(path, dpi=dpi)
+            figure.set_layout_engine("none")  # it is laid out once for both
     plt.close(figure)
     return paths
+
+
+def save_parts(figures: Iterable[Figure], stem: Path) -> list[Path]:
+    """Write the parts of a figure, `stem`, `stem_2` and so on; drop those of an earlier run."""
+    stems = (stem.with_name(stem.name + f"_{n}" * (n > 1)) for n in count(1))
+    paths = [path for figure in figures for path in save_figure(figure, next(stems))]
+    for part in stems:
+        old_paths = [path for path in _files(part) if path.exists()]
+        if not old_paths:
+            break
+        for path in old_paths:
+            path.unlink()
+    return paths
+
+
+def _files(stem: Path) -> list[Path]:
+    return [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]

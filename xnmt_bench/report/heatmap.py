@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")  # no window, also where there is a screen
+from typing import Any, TypeAlias
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -23,6 +20,7 @@ from torch import Tensor
 
 from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.measuring.listing import Matrix
+from xnmt_bench.report.figure import LARGEST, shorten
 from xnmt_bench.words import Weighed
 
 SHADES = " ░▒▓█"
@@ -31,7 +29,8 @@ WIDTH = 5  # characters of a step's column at least
 HELPS, HURTS, HURT = "blue", "red", "−"  # styles of the signs; what negative shades begin with
 FRAME = "#D55E00"  # tells from blues also for those who see fewer colours
 FOLD = 60  # words or steps of a figure's panel
-CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a character of a label
+MOST_WORDS = 2 * FOLD  # words or steps of a figure
+CELL, LINE = (0.3, 0.22), 0.09  # inches: a word's cell, wide and high; a letter of a label
 
 
 def scaled(relevance_TX: Tensor) -> Tensor:
@@ -170,38 +169,73 @@ class _Panel:
     least: int = -1  # of the scale; 0 where nothing hurts
 
 
-def heatmap_figure(explanations: Mapping[str, Explanation]) -> Figure:
-    """Draw explainers under each other: source words left, prefix words right, one row a step."""
-    pairs = [
-        pair for name, explanation in explanations.items() for pair in _pairs(name, explanation)
-    ]
-    return _figure(pairs, "relevance, each step scaled")
+_Pair: TypeAlias = tuple[_Panel | None, _Panel | None]  # source words, and prefix words beside them
+SCALED = "relevance, each step scaled"  # what the colours of an explanation mean
+
+
+def heatmap_figures(explanations: Mapping[str, Explanation]) -> Iterator[Figure]:
+    """Draw explainers under each other, in as many figures as it takes.
+
+    Source words stand left, prefix words right, and each step has a row. Of a longer sentence the
+    first `MOST_WORDS` words and steps are drawn, which the titles say.
+    """
+    part: list[_Pair] = []
+    for name, explanation in explanations.items():
+        pairs = list(_pairs(name, explanation))
+        if part and sum(map(_height, [*part, *pairs])) > LARGEST:
+            yield _figure(part, SCALED)
+            part = []
+        part += pairs
+    yield _figure(part, SCALED)
 
 
 def matrix_figure(title: str, matrix: Matrix) -> Figure:
-    """Return a figure of weights, with framed cells."""
-    weights = torch.from_numpy(matrix.weights_RC)
-    rows, columns = (list(map(_seen, side.pieces)) for side in (matrix.rows, matrix.columns))
-    return _figure([(_Panel(title, rows, columns, weights, matrix.framed, 0), None)], "weight")
+    """Return a figure of weights, with framed cells; of more words the first `MOST_WORDS`."""
+    rows, columns = (list(map(_label, side.pieces)) for side in (matrix.rows, matrix.columns))
+    weights = torch.from_numpy(matrix.weights_RC)[:MOST_WORDS, :MOST_WORDS]
+    title += _cut(len(rows), "rows") + _cut(len(columns), "columns")
+    framed = [cell for cell in matrix.framed if max(cell) < MOST_WORDS]
+    panel = _Panel(title, rows[:MOST_WORDS], columns[:MOST_WORDS], weights, framed, 0)
+    return _figure([(panel, None)], "weight")
 
 
-def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) -> Figure:
+def _cut(number: int, kind: str) -> str:
+    """Return the words with which a title names what is left out."""
+    return f", the first {MOST_WORDS} of {number:,} {kind}" if number > MOST_WORDS else ""
+
+
+def _label(token: str) -> str:
+    """Return a piece as a figure has it: a long one without its middle."""
+    return shorten(_seen(token))
+
+
+def _below(pair: _Pair) -> float:
+    """Return the inches that a pair's slanted labels and its title take."""
+    labels = (column for panel in pair if panel for column in panel.columns)
+    return 0.5 + LINE * max(map(cell_len, labels))
+
+
+def _height(pair: _Pair) -> float:
+    """Return the inches of a pair of panels."""
+    return _below(pair) + CELL[1] * max(len(panel.rows) for panel in pair if panel)
+
+
+def _figure(pairs: Sequence[_Pair], scale: str) -> Figure:
     """Return pairs of panels under each other.
 
     Laid out in inches: matplotlib's own layouts draw every label several times over.
     """
     panels = [panel for pair in pairs for panel in pair if panel]
-    margin = 0.2 + LINE * max(len(row) for panel in panels for row in panel.rows)
-    below = 0.5 + LINE * max(len(column) for panel in panels for column in panel.columns)
+    margin = 0.2 + LINE * max(cell_len(row) for panel in panels for row in panel.rows)
     wide = [
-        max((max(CELL[0] * len(p.columns), LINE * len(p.title)) for p in side if p), default=0)
+        max((max(CELL[0] * len(p.columns), LINE * cell_len(p.title)) for p in side if p), default=0)
         for side in zip(*pairs, strict=True)
     ]
-    high = [CELL[1] * max(len(panel.rows) for panel in pair if panel) for pair in pairs]
-    width, height = margin + sum(wide) + 1.5, sum(high) + below * len(pairs)
+    heights = list(map(_height, pairs))
+    width, height = margin + sum(wide) + 1.5, sum(heights)
     figure = plt.figure(figsize=(width, height))
     top = height
-    for pair, tall in zip(pairs, high, strict=True):
+    for pair, pair_height in zip(pairs, heights, strict=True):
         starts = (margin, margin + wide[0] + CELL[0])
         top -= 0.3
         for number, (panel, start) in enumerate(zip(pair, starts, strict=True)):
@@ -209,32 +243,35 @@ def _figure(pairs: Sequence[tuple[_Panel | None, _Panel | None]], scale: str) ->
                 size = CELL[0] * len(panel.columns), CELL[1] * len(panel.rows)
                 x, y = start / width, (top - size[1]) / height
                 ax = figure.add_axes((x, y, size[0] / width, size[1] / height))
-                image = _draw(ax, panel, labelled=number == 0)
-        top -= tall + below - 0.3
+                image = _draw(ax, panel, labelled=number == 0 or pair[0] is None)
+        top -= pair_height - 0.3
     beside = (width - 0.9) / width
-    tall = max(high[0], 1.5) / height
+    tall = max(heights[0] - _below(pairs[0]), 1.5) / height
     bar_axes = figure.add_axes((beside, 1 - 0.3 / height - tall, 0.15 / width, tall))
     figure.colorbar(image, cax=bar_axes).set_label(scale, fontsize=8)
     return figure
 
 
-def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None, _Panel | None]]:
+def _pairs(name: str, explanation: Explanation) -> Iterator[_Pair]:
     """Yield source and prefix parts side by side, at most `FOLD` words or steps of each."""
-    decisions = zip(map(_seen, explanation.labels), explanation.probabilities.tolist(), strict=True)
+    decisions = zip(explanation.labels, explanation.probabilities.tolist(), strict=True)
     # An unknown probability is NaN.
-    labels = [f"{label}  {p:.2f}" if p == p else label for label, p in decisions]
-    sides = [
-        (name.replace("_", " ") + ": source", explanation.source_tokens, explanation.source_TS)
-    ]
+    labels = [_label(label) + f"  {p:.2f}" * (p == p) for label, p in decisions]
+    heading = shorten(name.replace("_", " ")) + _cut(len(labels), "steps")
+    sides = [(f"{heading}: source", explanation.source_tokens, explanation.source_TS)]
     if explanation.prefix_TT is not None and len(labels) > 1:  # otherwise there is only EOS
         prefix = (explanation.target_tokens[:-1], explanation.prefix_TT[:, :-1])
         sides.append(("target prefix", *prefix))
-    for start in range(0, len(labels), FOLD):
-        steps = slice(start, start + FOLD)
+    for steps in _slices(len(labels)):
         folded = [
             [
-                _Panel(title, labels[steps], list(map(_seen, tokens[words])), part)
-                for words in (slice(x, x + FOLD) for x in range(0, len(tokens), FOLD))
+                _Panel(
+                    title + _cut(len(tokens), "words"),
+                    labels[steps],
+                    list(map(_label, tokens[words])),
+                    part,
+                )
+                for words in _slices(len(tokens))
                 if not (part := scaled(relevance_TX)[steps, words]).isnan().all()
             ]
             for title, tokens, relevance_TX in sides
@@ -242,7 +279,12 @@ def _pairs(name: str, explanation: Explanation) -> Iterator[tuple[_Panel | None,
         yield from zip_longest(folded[0], folded[1] if len(folded) > 1 else [])
 
 
-def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> matplotlib.image.AxesImage:
+def _slices(number: int) -> Iterator[slice]:
+    """Yield where the panels of so many words or steps begin and end."""
+    yield from (slice(n, n + FOLD) for n in range(0, min(number, MOST_WORDS), FOLD))
+
+
+def _draw(ax: plt.Axes, panel: _Panel, labelled: bool) -> AxesImage:
     ax.set_facecolor("#EEEEEE")  # where a step cannot see a word
     # Without interpolation an SVG holds a pixel a cell, enlarged where it is shown.
     image = ax.imshow(

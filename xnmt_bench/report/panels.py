@@ -91,7 +91,8 @@ class Panel:
 
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
-        return any(m.facts.get(BLIND) for row_name, m in self.measurements() if row_name == name)
+        rows = (s for by_name in self.rows.values() for s in by_name.get(name, ()))
+        return any(s.measurement.facts.get(BLIND) for s in rows)
 
     def best_rank(self, pivot: str, column: Column, blind: bool) -> float | None:
         """Return the least rank among blind rows, or among all others; None where there is none.

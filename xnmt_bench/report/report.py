@@ -79,10 +79,10 @@ def report(
 ) -> tuple[list[ShownTable], list[Listing]]:
     """Write and print a metric's tables, draw its figures, and return what the pages show."""
     # Heavy, and train draws none.
-    from xnmt_bench.report.figure import interval_figure, save_figure
+    from xnmt_bench.report.figure import interval_figure, save_figure, save_parts
     from xnmt_bench.report.heatmap import (
         as_explanation,
-        heatmap_figure,
+        heatmap_figures,
         matrix_figure,
         print_weighed,
     )
@@ -109,8 +109,8 @@ def report(
     for caption, sentence in metric.shows(measurements):
         print_weighed(caption, sentence)
         file_name = re.sub(r"\W+", "_", caption.partition("\n")[0])
-        figure = heatmap_figure({file_name.replace("_", " "): as_explanation(sentence)})
-        save_figure(figure, results / metric.name / file_name)
+        figures = heatmap_figures({file_name.replace("_", " "): as_explanation(sentence)})
+        save_parts(figures, results / metric.name / file_name)
     # A list, since files are drawn here and the page reads them later.
     listings = list(metric.listings(measurements))
     for listing in listings:

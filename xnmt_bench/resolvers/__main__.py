@@ -15,6 +15,7 @@ from typing import IO
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present, text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
 from xnmt_bench.resolvers.examples import ExampleCounts, pair_with_clusters
@@ -63,7 +64,7 @@ def resolve_file(
             counts.add(sentence, clusters)
             # A sentence without a line is one that the resolver `file` does not know either.
             if clusters_file and clusters is not None:
-                row = {"tokens": sentence.source.split(), "clusters": clusters}
+                row = {"tokens": split_words(sentence.source), "clusters": clusters}
                 clusters_file.write(json.dumps(row, ensure_ascii=False) + "\n")
             if marked_file:
                 try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.tokens import split_words
 
 Span = tuple[int, int]  # first and last word of a mention, both inclusive, counted from 0
 Cluster = tuple[Span, ...]
@@ -66,7 +67,7 @@ def word_span(word_starts: Sequence[int], start: int, stop: int) -> Span | None:
 def character_starts(text: str) -> list[int]:
     """Return the character at which each word between blanks begins, and the text's length."""
     starts, place = [], 0
-    for word in text.split():
+    for word in split_words(text):
         # From behind the word before, since a word may come twice.
         place = text.index(word, place)
         starts.append(place)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology import stripped
@@ -47,7 +48,7 @@ def is_coref(clusters: Clusters | None) -> bool:
 
 def is_gender(sentence: Sentence, clusters: Clusters | None) -> bool:
     """Return whether he, she, her, him, his or hers is a mention of a cluster."""
-    words = sentence.source.split()
+    words = split_words(sentence.source)
     return any(
         # A longer mention, such as `his car`, is of a thing and shows no gender.
         first == last and stripped(words[first]).lower() in GENDERED

@@ -9,6 +9,7 @@ from pathlib import Path
 from xnmt_bench.corpora.clusters import Stretch, letter_starts, letters, read_clusters
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
 from xnmt_bench.resolvers.base import Clusters, Resolver, tidy, word_span
@@ -45,7 +46,7 @@ class File(Resolver):
                 continue
             found_count += 1
             # Stretches count letters too, so they hold for words that are cut otherwise.
-            starts = letter_starts(sentence.source.split())
+            starts = letter_starts(split_words(sentence.source))
             yield tidy(
                 [span for stretch in cluster if (span := word_span(starts, *stretch)) is not None]
                 for cluster in clusters

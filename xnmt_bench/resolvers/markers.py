@@ -16,6 +16,7 @@ from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.subwords import MARKER
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Count
@@ -60,7 +61,7 @@ def mark(text: str, clusters: Clusters, most: int = MOST_CLUSTERS) -> MarkedText
     """
     if marker := MARKER.search(text):
         raise ValueError(f"the text holds a marker: {marker[0]}")
-    words = text.split()
+    words = split_words(text)
     # By first mention, so that the numbers of markers rise from left to right.
     numbered = sorted((tuple(sorted(set(cluster))) for cluster in clusters), key=lambda c: c[0])
     kept, covered = numbered, 0

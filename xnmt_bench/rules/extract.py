@@ -247,7 +247,10 @@ def batches(
         batch = model.collate([(split.source[i], split.target[i]) for i in indices])
         if gold is not None:
             annotation = tuple(gold.get(n, Gold()) for n in split.number[indices].tolist())
-            batch = replace(batch, gold=annotation)
+            words = tuple(
+                (split.source.current_words(i), split.target.current_words(i)) for i in indices
+            )
+            batch = replace(batch, gold=annotation, words=words)
         yield indices, batch
 
 

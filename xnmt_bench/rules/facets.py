@@ -43,7 +43,8 @@ def facets(
     place, piece, link = (np.full(len(rules), "", dtype=object) for _ in range(3))
     for rows in sentence_rows(rules.sentence_N):
         number = int(rules.sentence_N[rows.start])
-        ids = split.target[int(np.searchsorted(split.number, number))]
+        index = int(np.searchsorted(split.number, number))
+        ids = split.target[index]
         now = current_start(ids)
         steps, labels = rules.step_N[rows] - now, rules.label_N[rows]
         place[rows] = np.asarray(FIFTHS)[5 * steps // (len(ids) - now)]
@@ -52,7 +53,7 @@ def facets(
         inside = np.where(begins, "begins a word", "goes on")
         piece[rows] = np.where(labels == EOS, "end of sentence", inside)
         if gold and (annotation := gold.get(number)) and annotation.possible:
-            words = np.asarray(target.current_words(ids.tolist())[now:])[steps]
+            words = split.target.current_words(index)[now:][steps]
             linked = [
                 np.isin(words, [j for _, j in links])
                 for links in (annotation.sure, annotation.possible)

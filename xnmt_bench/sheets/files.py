@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_count
 from xnmt_bench.registry import entries, load
@@ -206,7 +207,7 @@ def read_filled(path: Path) -> FilledSheet:
         row_answers = {q.name: _tidy(q, row[q.name]) for q in questions}
         for question in questions:
             answer = row_answers[question.name]
-            words = len(row.get(question.words_of, "").split()) if question.words_of else None
+            words = len(split_words(row.get(question.words_of, ""))) if question.words_of else None
             if answer and (problem := question.problem(answer, words)):
                 raise DataError(path, line, f"{question.name}={answer!r}: {problem}")
         left_out += _leave_out_unasked(questions, row_answers)

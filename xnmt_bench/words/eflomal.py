@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.alignment import AlignmentFile
 from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 
 MISSING = "eflomal is not installed; pip install -e '.[align]'"
@@ -49,9 +50,8 @@ def align(
     with texts[0].open("w", encoding="utf-8") as x, texts[1].open("w", encoding="utf-8") as y:
         # The sentences come first, so that their links are the first lines of the result.
         for sentence in chain(sentences, further):
-            # A line end inside a sentence would move all that follow.
-            print(" ".join(sentence.source.split()), file=x)
-            print(" ".join(sentence.target.split()), file=y)
+            print(_line(sentence.source), file=x)
+            print(_line(sentence.target), file=y)
     links = [folder / "forward.all", folder / "backward.all"]
     with texts[0].open(encoding="utf-8") as x, texts[1].open(encoding="utf-8") as y:
         Aligner().align(
@@ -64,3 +64,9 @@ def align(
     for path in (*texts, *links):
         path.unlink()
     return forward, backward
+
+
+def _line(text: str) -> str:
+    """Return the words of a text as a line that eflomal cuts at the same places."""
+    # It cuts at every blank of Unicode, and a line end would move all that follow.
+    return " ".join("".join(word.split()) or "_" for word in split_words(text))

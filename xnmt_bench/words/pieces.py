@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords, current_span
+from xnmt_bench.corpora.subwords import EOS, NO_WORD, SEPARATOR
 
 
 def tokens_of_pieces(words: Sequence[int]) -> list[int]:
@@ -29,49 +29,63 @@ def tokens_of_pieces(words: Sequence[int]) -> list[int]:
     return tokens
 
 
-def membership(words: Sequence[int]) -> np.ndarray:
+def membership(words: Sequence[int] | np.ndarray, count: int | None = None) -> np.ndarray:
     """Return 1 where a piece belongs to a word, else 0: (pieces, words).
 
     Args:
-        words: the word that each piece belongs to, -1 for none, as EOS and markers have it.
+        words: the word that each piece belongs to, below 0 for none, as EOS and markers have it.
+        count: how many words there are; up to the last with a piece, if not given.
     """
     of_piece = np.asarray(words, dtype=np.int64)
-    count = int(of_piece.max(initial=-1)) + 1
+    count = int(of_piece.max(initial=-1)) + 1 if count is None else count
     # As numbers, so that sums over pieces are products of matrices.
     return (of_piece[:, None] == np.arange(count)).astype(np.float64)
 
 
-def to_words(scores_TS: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
+def to_words(
+    scores_TS: np.ndarray,
+    rows: Sequence[int] | np.ndarray,
+    columns: Sequence[int] | np.ndarray,
+    sizes: tuple[int, int] | None = None,
+) -> np.ndarray:
     """Sum scores over the pieces of a column's word, and average them over those of a row's.
 
     Args:
         scores_TS: scores of pieces for pieces; NaN counts as 0.
-        rows: the word that each piece of the rows belongs to, -1 for none; length T.
+        rows: the word that each piece of the rows belongs to, below 0 for none; length T.
         columns: the same for the columns; length S.
+        sizes: how many words rows and columns have; up to the last with a piece, if not given.
 
     Returns:
-        Scores of words for words, (Y, X).
+        Scores of words for words, (Y, X); 0 for a word without a piece.
     """
-    of_rows, of_columns = membership(rows), membership(columns)
+    count_Y, count_X = sizes or (None, None)
+    of_rows, of_columns = membership(rows, count_Y), membership(columns, count_X)
     # A sum over a column's pieces, since a word's relevance is that of all its parts; a mean over
     # a row's pieces, since each is a decision of its own.
-    return (of_rows / of_rows.sum(0)).T @ np.nan_to_num(scores_TS) @ of_columns
+    mean = of_rows / np.maximum(of_rows.sum(0), 1)
+    return mean.T @ np.nan_to_num(scores_TS) @ of_columns
 
 
-def first_pieces(scores_TS: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
+def first_pieces(
+    scores_TS: np.ndarray,
+    rows: Sequence[int] | np.ndarray,
+    columns: Sequence[int] | np.ndarray,
+    sizes: tuple[int, int] | None = None,
+) -> np.ndarray:
     """Return the scores of each word's first piece for each word's first piece, (Y, X).
 
     Scores drawn alike for all pieces are then drawn alike for all words. Under `to_words` the sum
     of a word with many pieces would more often be the greatest, and a mean less often.
 
-    Args:
-        scores_TS: scores of pieces for pieces; NaN counts as 0.
-        rows: the word that each piece of the rows belongs to, -1 for none; length T.
-        columns: the same for the columns; length S.
+    The arguments are those of `to_words`.
     """
-    # `index` finds the first piece of each word.
-    places = ([words.index(n) for n in range(max(words) + 1)] for words in (rows, columns))
-    return np.nan_to_num(scores_TS)[np.ix_(*places)]
+    count_Y, count_X = sizes or (None, None)
+    members = (membership(rows, count_Y), membership(columns, count_X))
+    scores_YX = np.nan_to_num(scores_TS)[np.ix_(*(member.argmax(0) for member in members))]
+    rows_Y, columns_X = (member.sum(0) > 0 for member in members)
+    # A word without a piece has no first one.
+    return np.where(rows_Y[:, None] & columns_X, scores_YX, 0)
 
 
 def as_shares(weights: np.ndarray, empty: float = 0.0) -> np.ndarray:
@@ -98,40 +112,52 @@ def best_links(
 ) -> Links:
     """Link each target word to the source word of greatest relevance, ties to the leftmost.
 
+    Words without a piece have no link.
+
     Args:
         relevance_TS: of source pieces for target pieces.
-        source_words: the word that each source piece belongs to, -1 for none; length S.
+        source_words: the word that each source piece belongs to, below 0 for none; length S.
         target_words: the same for target pieces; length T.
     """
     relevance_YX = to_words(relevance_TS, target_words, source_words)
-    if not relevance_YX.shape[1]:  # a sentence without a source word
+    # Of words that have a piece: one without would be the best where all others have harmed.
+    source_X, target_Y = (
+        np.array(sorted({word for word in side if word >= 0}), dtype=np.int64)
+        for side in (source_words, target_words)
+    )
+    if not len(source_X) or not len(target_Y):
         return frozenset()
     # `argmax` takes the first of equal values, which is the leftmost word.
-    return frozenset((int(i), j) for j, i in enumerate(relevance_YX.argmax(1)))
+    best_Y = source_X[relevance_YX[np.ix_(target_Y, source_X)].argmax(1)]
+    return frozenset(zip(best_Y.tolist(), target_Y.tolist(), strict=True))
 
 
-def segment_words(
-    subwords: Subwords, ids: list[int], closed: bool = False
-) -> tuple[list[int], list[int]]:
-    """Return the word of each id of a concatenation, and the number of words of each sentence.
+def count_through(
+    ids: Sequence[int] | np.ndarray,
+    words: Sequence[int] | np.ndarray,
+    sizes: Sequence[int],
+    closed: bool = False,
+) -> np.ndarray:
+    """Return the word of each id of a concatenation, counted through all of its sentences.
 
-    Words are counted through the whole concatenation, up to the current sentence. Separators, EOS
-    and the sentences that follow are -1.
+    Separators, EOS and the sentences behind the current one are `NO_WORD`.
 
     Args:
-        subwords: of the side.
         ids: the concatenation.
-        closed: count what closes a context sentence as the last of its words.
+        words: of each id, counted from 0 in each sentence.
+        sizes: how many words each sentence has, the current one last.
+        closed: what closes a context sentence is the last of its words, and counted in its size.
     """
-    words, sizes = list[int](), list[int]()
-    _, last = current_span(ids)
-    ends = [n for n, i in enumerate(ids[:last]) if i in (SEPARATOR, EOS)]
-    for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
-        sentence_words = subwords.words(ids[start:end])
+    words, counted = np.asarray(words), np.full(len(ids), NO_WORD)
+    start = before = 0
+    # Sentences behind the current one are closed too, and have no size.
+    for number, (size, end) in enumerate(
+        zip(sizes, np.flatnonzero(np.isin(ids, (SEPARATOR, EOS))).tolist(), strict=False)
+    ):
+        part = words[start:end]
+        counted[start:end] = np.where(part >= 0, part + before, part)
         # Of sentences that are encoded alone, EOS is attended to as a word of the context.
-        counts_end = closed and end != ends[-1]
-        size, before = max(sentence_words, default=-1) + 1, sum(sizes)
-        words += [word + before for word in sentence_words]
-        words.append(before + size if counts_end else -1)
-        sizes.append(size + counts_end)
-    return words + [-1] * (len(ids) - last), sizes
+        if closed and number < len(sizes) - 1:
+            counted[end] = before + size - 1
+        start, before = end + 1, before + size
+    return counted

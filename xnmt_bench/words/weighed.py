@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from xnmt_bench.corpora.subwords import NO_WORD, UNTIED
 from xnmt_bench.words.pieces import membership, tokens_of_pieces
 
 EOS_TOKEN = "</s>"
@@ -29,7 +30,8 @@ class Tokens:
 
     Attributes:
         pieces: its tokens; EOS is the last where it has a row or column.
-        words: the number of the word that each is a piece of, from 0; -1 for EOS and markers.
+        words: the number of the word that each is a piece of, from 0; -1 for EOS and markers, -2
+            for a piece that several words may have.
         text: the sentence with its pieces joined.
     """
 
@@ -56,21 +58,31 @@ class Tokens:
             current += begins or current < 0
             words.append(current)
         if eos:
-            return cls((*pieces, EOS_TOKEN), (*words, -1), joined(pieces))
+            return cls((*pieces, EOS_TOKEN), (*words, NO_WORD), joined(pieces))
         return cls(tuple(pieces), tuple(words), joined(pieces))
 
     def __len__(self) -> int:
         return len(self.pieces)
 
     @property
+    def tied(self) -> bool:
+        """Whether it is known of each piece which word it is a piece of."""
+        return UNTIED not in self.words
+
+    @property
     def eos(self) -> bool:
         """Whether EOS is the last token."""
-        return bool(self.words) and self.words[-1] < 0
+        return bool(self.words) and self.words[-1] == NO_WORD
 
     @cached_property
     def size(self) -> int:
         """The number of tokens without EOS."""
         return len(self.pieces) - self.eos
+
+    @property
+    def bare(self) -> list[str]:
+        """The pieces without the marks of tools."""
+        return [piece.removesuffix(CONTINUED).strip(BEGUN + JOINED) for piece in self.pieces]
 
     def without_eos(self) -> Tokens:
         """Return the side without EOS."""
@@ -81,8 +93,8 @@ class Tokens:
         token_of = tokens_of_pieces(self.words)
         joined_pieces = [""] * (max(token_of, default=-1) + 1)
         words = [-1] * len(joined_pieces)
-        for piece, token, word in zip(self.pieces, token_of, self.words, strict=True):
-            joined_pieces[token] += piece.removesuffix(CONTINUED).strip(BEGUN + JOINED)
+        for piece, token, word in zip(self.bare, token_of, self.words, strict=True):
+            joined_pieces[token] += piece
             words[token] = word
         text = [piece for piece, word in zip(joined_pieces, words, strict=True) if word >= 0]
         return Tokens(tuple(joined_pieces), tuple(words), joined(text))
@@ -95,7 +107,12 @@ def joined(pieces: Sequence[str]) -> str:
     else:
         text = " ".join(pieces).replace(f"{CONTINUED} ", "").removesuffix(CONTINUED)
         text = text.replace(f" {JOINED}", "").replace(f"{JOINED} ", "").strip(JOINED)
-    # Moses escapes what its own files use as marks, such as & and |. HTML's others are text.
+    return unescaped(text)
+
+
+def unescaped(text: str) -> str:
+    """Return a text of Moses as it was before: it escapes what its files use as marks."""
+    # Such as & and |. HTML's others are text.
     return ESCAPED.sub(lambda match: html.unescape(match.group()), text).replace(HYPHEN, "-")
 
 

@@ -34,6 +34,7 @@ PRO = {
     "ref pronoun": "sie",
     "src pronoun": "it",
     "src ante phrase": "the door",
+    "corpus": "opensubs1922-ende",
 }
 # Two groups, of three variants and of two; the context of the second begins its document.
 SOURCES, TARGETS = ["s"] * 3 + ["t"] * 2, ["a", "b", "c", "d", "e"]
@@ -51,7 +52,7 @@ def write(path, content):
 
 @pytest.mark.parametrize("ending", [".json", ".json.gz"])
 def test_voita(tmp_path, ending):
-    [voita_set] = read_sets(write(tmp_path / f"deixis{ending}", VOITA))
+    [voita_set] = read_sets("en-ru:" + write(tmp_path / f"deixis{ending}", VOITA))
     assert (voita_set.name, voita_set.lang_pair, voita_set.generated) == ("deixis", "en-ru", False)
     first, second = voita_set.groups
     assert first.source_context == ("a b", "c", "d ?")  # in reading order, the nearest last
@@ -59,6 +60,53 @@ def test_voita(tmp_path, ending):
     assert first.variants == tuple(Variant(t, ("A", "B", "C")) for t in "DEF")
     assert second == Group("e", (Variant("D"), Variant("E")), 0, distance=1)
     assert first.source_unit != second.source_unit
+
+
+FRENCH = {
+    "src segment": "It was sold.",
+    "ref segment": "Il a été vendu.",
+    "errors": [{"contrastive": "Elle a été vendue."}],
+    "ante distance": -1,
+    "ref pronoun": "Il",
+    "src pronoun": "it",
+    "src ante phrase": "the car",
+}
+
+
+@pytest.mark.parametrize("corpus", ["UN-enfr", "opensubs2009enfr"])
+def test_a_set_of_lopes_et_al_is_french_and_may_not_know_its_distance(tmp_path, corpus):
+    """Both names of a corpus, and -1 as a distance, are as the authors' scripts write them."""
+    known = {"ante distance": 2, "ref pronoun": "elles"}
+    records = [record | {"corpus": corpus} for record in (FRENCH, FRENCH | known)]
+    [french] = read_sets(write(tmp_path / "enfr.json", records))
+    assert french.lang_pair == "en-fr"
+    assert [g.distance for g in french.groups] == [None, 2]
+    assert [g.pronoun for g in french.groups] == ["il", "elles"]
+    assert [g.antecedent and g.antecedent.distance for g in french.groups] == [None, 2]
+
+
+@pytest.mark.parametrize("record", [FRENCH, FRENCH | {"corpus": "UN"}, VOITA[1]])
+def test_a_file_that_does_not_say_its_languages(tmp_path, record):
+    path = write(tmp_path / "set.json", [record])
+    with pytest.raises(DataError, match=rf"languages; name them .* en-fr:{path}"):
+        read_sets(path)
+    [ukrainian] = read_sets(f"en-uk:{path}")
+    assert ukrainian.lang_pair == "en-uk"
+
+
+def test_languages_of_texts_and_of_the_plain_form(tmp_path):
+    folder = contrapro(tmp_path)
+    (tmp_path / "contrapro.text.de").rename(tmp_path / "contrapro.text.fr")
+    [french] = read_sets(folder)
+    assert (french.lang_pair, french.groups[0].variants[0].text) == ("en-fr", "a")
+    (tmp_path / "contrapro.text.cs").write_text("v\nw\nx\ny\nz\n")
+    with pytest.raises(DataError, match="translations into cs, fr; name a pair"):
+        read_sets(folder)
+    [czech] = read_sets(f"en-cs:{folder}")
+    assert (czech.lang_pair, czech.groups[0].variants[0].text) == ("en-cs", "v")
+    plain = write(tmp_path / "a.jsonl", to_lines([ContrastiveSet("a", "en-de", [PLAIN])]))
+    with pytest.raises(DataError, match=r"a.jsonl:1: the set is en-de, and en-fr stands before"):
+        read_sets(f"en-fr:{plain}")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +117,7 @@ def test_voita(tmp_path, ending):
         ({"true_ind": "0"}, "group 1: true_ind is '0'"),
         ({"dst": ["D _eos E", "F"]}, "group 1: variant 0 has 2 sentences, the source 1"),
         ({"dst": ["D"]}, "group 1: there is nothing to compare"),
-        ({"ctx_dist": None}, "group 1: ctx_dist is None"),
+        ({"ctx_dist": -2}, "group 1: ctx_dist is -2"),
         ({"src": None}, "group 1: "),
         ({"dst": "DE"}, "group 1: dst is no list of variants"),
         ({"dst": ["D", ""]}, "group 1: a sentence is empty"),
@@ -79,7 +127,7 @@ def test_voita(tmp_path, ending):
 def test_a_wrong_group_of_voitas_is_named(tmp_path, change, message):
     path = write(tmp_path / "set.json", [VOITA[0], VOITA[1] | change])
     with pytest.raises(DataError) as error:
-        read_sets(path)
+        read_sets(f"en-ru:{path}")
     assert str(error.value).startswith(f"{path}: {message}")
 
 
@@ -95,7 +143,7 @@ def test_files_that_are_no_sets(tmp_path):
         read_sets(str(tmp_path / "none.json"))
     lacking = {key: value for key, value in VOITA[0].items() if key != "true_ind"}
     with pytest.raises(DataError, match="group 0: no field 'true_ind'"):
-        read_sets(write(tmp_path / "lacking.json", [lacking]))
+        read_sets("en-ru:" + write(tmp_path / "lacking.json", [lacking]))
     with pytest.raises(XnmtError, match="name the folder that holds voita/"):
         read_sets("voita")
 
@@ -250,7 +298,7 @@ def test_a_wrong_line_of_the_plain_form_is_named(tmp_path, line, message):
     ("change", "message"),
     [
         ({"ante distance": "1"}, "ante distance is '1'"),
-        ({"ante distance": None}, "ante distance is None"),
+        ({"ante distance": -2}, "ante distance is -2"),
         ({"ref segment": None}, "a segment is no text"),
         ({"src segment": 5}, "a segment is no text"),
         ({"errors": []}, "there is nothing to compare"),

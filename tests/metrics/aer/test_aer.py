@@ -24,7 +24,6 @@ from xnmt_bench.metrics.aer.symmetrise import (
 )
 
 RWTH = DATA / "alignments" / "rwth_deen"
-needs_data = pytest.mark.skipif(not RWTH.is_dir(), reason="no shared/data/alignments here")
 
 
 def gold(sure, possible=()):
@@ -167,7 +166,7 @@ def baseline(name, **how):
     return [links.sure for links in AlignmentFile(RWTH / "baselines" / name, **how).read(lengths())]
 
 
-@needs_data
+@pytest.mark.shared("alignments/rwth_deen")
 def test_every_published_baseline_scores_as_published():
     reference = AlignmentFile(RWTH / "alignment.talp", base=1).read(lengths())
     with (RWTH / "baselines" / "scores.tsv").open() as file:
@@ -181,7 +180,7 @@ def test_every_published_baseline_scores_as_published():
         assert line(score_of) == expected, row["file"]
 
 
-@needs_data
+@pytest.mark.shared("alignments/rwth_deen")
 @pytest.mark.parametrize("method", METHODS)
 def test_symmetrised_baselines_come_out_link_for_link(method):
     forward = baseline("giza.forward.talp")
@@ -239,7 +238,7 @@ def test_skipping_is_scoring_the_other_links_alone(side):
     assert scores(*pairs)["aer"] == pytest.approx(error_rate(pairs))
 
 
-@needs_data
+@pytest.mark.shared("alignments/rwth_deen")
 def test_the_unaligned_words_of_the_real_gold():
     """From the bytes of the files, by other code: one link a word, so as many links as words."""
     written = (RWTH / "alignment.talp").read_text().splitlines()

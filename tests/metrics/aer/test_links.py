@@ -31,3 +31,12 @@ def test_relevance_is_signed_and_ties_go_left():
 )
 def test_the_diagonal(source, target, expected):
     assert diagonal(source, target) == expected
+
+
+def test_a_word_without_a_piece_has_no_link():
+    # Source words 0, 2 and 3 have a piece, and target words 0 and 2; all of them harm.
+    relevance = -np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]])
+    assert best_links(relevance, [0, 2, 3], [0, 2]) == {(2, 0), (0, 2)}
+    assert (
+        best_links(np.zeros((1, 1)), [-1], [0]) == best_links(np.zeros((1, 1)), [0], [-1]) == set()
+    )

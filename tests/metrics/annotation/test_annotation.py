@@ -252,7 +252,7 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.shared("consistency")
 @pytest.mark.parametrize(("language", "labelled"), [("es", 95), ("ru", 89)])
 def test_released_labels_enter_by_the_same_door(language, labelled, tmp_path):
     """With links of fast_align, which are the same each time; see docs/recorded/consistency.md."""

@@ -276,7 +276,7 @@ def test_a_probability_too_small_for_float32_changes_by_a_number():
 
 def test_a_word_is_as_relevant_as_its_best_piece():
     relevance = np.array([0.1, 0.5, np.nan, 0.2, 9.0])
-    ranking = Ranking.of_pieces(relevance, [0, 0, 1, 2, -1])
+    ranking = Ranking.of_pieces(relevance, [0, 0, 1, 2, -1], 3)
     np.testing.assert_array_equal(ranking.relevance_W, [0.5, np.nan, 0.2])
     np.testing.assert_array_equal(ranking.pieces_W, [1, 0, 1])
     np.testing.assert_array_equal(ranking.named(1), [1, 0, 0])
@@ -310,7 +310,7 @@ def test_words_are_named_as_often_as_in_all_orders_of_tied_pieces(case, k):
     orders = list(firsts(relevance_X, words, k))
     count = max(words) + 1
     expected_W = [np.mean([w in named for named in orders]) for w in range(count)]
-    ranking = Ranking.of_pieces(relevance_X, words)
+    ranking = Ranking.of_pieces(relevance_X, words, count)
     np.testing.assert_allclose(ranking.named(k), expected_W, atol=1e-12)
     for pair in permutations(range(count), 2):
         both = np.mean([{*pair} <= {*named} for named in orders])
@@ -338,7 +338,7 @@ EVEN = Ranking(np.zeros(4), np.ones(4, dtype=int))
 
 def by_words(*relevance):
     """A ranking of words of one piece each."""
-    return Ranking.of_pieces(np.array(relevance), range(len(relevance)))
+    return Ranking.of_pieces(np.array(relevance), range(len(relevance)), len(relevance))
 
 
 def test_shares_of_one_decision():
@@ -380,7 +380,7 @@ def test_a_word_without_a_known_effect_counts_as_none_and_no_decision_is_dodged(
 def test_equal_relevance_is_worth_what_all_orders_are_on_average():
     """Where it stands in the sentence has no part; words have 1, 2, 1 and 3 pieces."""
     words, effect = [0, 1, 1, 2, 3, 3, 3], np.array([0.9, 0.1, NAN, 0.3])
-    equal = Ranking.of_pieces(np.ones(7), words)
+    equal = Ranking.of_pieces(np.ones(7), words, 4)
     for k, greatest in ((1, 0.9), (2, 1.2), (3, 1.3)):
         orders = firsts(np.ones(7), words, k)
         expected = np.mean([np.nansum(effect[named]) for named in orders]) / greatest
@@ -394,9 +394,9 @@ def test_equal_relevance_is_worth_what_all_orders_are_on_average():
 def test_draws_of_every_piece_have_chance_on_average(k):
     words, effect = [0, 1, 1, 1, 1, 2, 2, 3, -1], np.array([0.9, 0.05, 0.5, NAN])
     rng = np.random.default_rng(0)
-    chance_W = Ranking.of_pieces(np.zeros(9), words).named(k)
+    chance_W = Ranking.of_pieces(np.zeros(9), words, 4).named(k)
     shares = [
-        judge_side(Ranking.of_pieces(rng.random(9), words), chance_W, effect, k, 0.05)
+        judge_side(Ranking.of_pieces(rng.random(9), words, 4), chance_W, effect, k, 0.05)
         for _ in range(3000)
     ]
     causal = [share.causal for share in shares]
@@ -521,8 +521,8 @@ def test_no_explainer_gains_by_words_without_a_substitute(transformer):
     for relevance in job.relevance(TEACHER_FORCING):
         if relevance.number not in effects:
             continue
-        ids = [x[numbers.index(relevance.number)].tolist() for x in (split.source, split.target)]
-        words = [v.words(x) for v, x in zip(job.system.subwords, ids, strict=True)]
+        index = numbers.index(relevance.number)
+        words = [side.words(index) for side in (split.source, split.target)]
         whole = {name: [np.zeros_like(relevance.source_TS),
                         np.where(np.isnan(relevance.prefix_TT), NAN, 0.0)]
                  for name in by_name}  # fmt: skip

@@ -315,7 +315,7 @@ def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, tran
     assert float(row_of["chrf", "both"]["auroc"]) == 1
 
 
-@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.shared("attention_dumps")
 def test_the_released_tools_definition_reads_marians_dump_as_it_does(tmp_path):
     """Its mean over 30 sentences, whose target EOS it does not read."""
     with (DUMPS / "expected.tsv").open(encoding="utf-8") as file:

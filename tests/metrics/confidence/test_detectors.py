@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence import Confidence, detectors
 from xnmt_bench.metrics.confidence.detects import Detects
 from xnmt_bench.metrics.confidence.language import code, language
+from xnmt_bench.metrics.confidence.lists import Thresholds, listed
 from xnmt_bench.metrics.confidence.predicts import Predicts
 from xnmt_bench.metrics.confidence.quality import sentence_quality
+from xnmt_bench.metrics.confidence.sentences import Reading, numbers_of
+from xnmt_bench.metrics.confidence.sentences import rows as measure_rows
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.words import Tokens, Weighed
@@ -57,7 +61,7 @@ def test_expected_rows_of_the_excerpt():
             assert value == pytest.approx(expected, abs=6e-6, nan_ok=True), (row["file"], key)
 
 
-@pytest.mark.skipif(not DUMPS.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.shared("attention_dumps")
 def test_every_expected_row():
     expected = defaultdict(dict)
     with (DUMPS / "expected_detectors.tsv").open(encoding="utf-8") as file:
@@ -185,8 +189,48 @@ def test_foreign_and_corrupt_symbols(source, target, expected):
 def test_digits_and_length():
     assert not detectors.digits_differ("3 mal 12", "12 times 3")
     assert detectors.digits_differ("3 mal 12", "12 times 2")
+    assert not detectors.digits_differ("3 times 12", "３乘以１２")
+    assert not detectors.digits_differ("3 times 12", "๓ คูณ ๑๒")
+    assert detectors.digits_differ("3 times 12", "٣ في ١٣")
     assert detectors.length_ratio("a b c d", "x") == 0.25
     assert np.isnan(detectors.length_ratio("", "x"))
+
+
+def chinese_rows(translations, references=None):
+    """What is measured of translations of a sentence of six words."""
+    source = Tokens.of(["▁He", "▁bought", "▁two", "▁books", "▁about", "▁history"], False)
+    sentences = [
+        Weighed(n, source, Tokens.of(["▁" + text], False), np.full((1, 6), 1 / 6), None, None)
+        for n, text in enumerate(translations)
+    ]
+    reading = Reading("paper", "keep", "pieces", True, ("en", "zho_Hans"))
+    return measure_rows(sentences, reading, references, partial(sentence_quality, "zh"))
+
+
+def test_right_chinese_translations_are_no_suspects():
+    """12 or 13 characters of Chinese stand for 6 words of English; 4 are too few, 30 too many."""
+    pytest.importorskip("py3langid")
+    right = ["他买了两本关于历史的书。", "他买下了两本关于历史的书。", "他买了两本关于历史的书！"]
+    columns = chinese_rows([*right, "他买书。", "他买了很多书。" * 5], [right[0]] * 5)
+    assert columns["source_words"] == [6] * 5
+    assert columns["target_words"] == [12, 13, 12, 4, 35]
+    assert columns["usual_length_ratio"] == [2.0] * 5
+    assert columns["wrong_language"] == [0.0] * 5
+    assert columns["top_four_gram"] == [0, 0, 0, 0, 4]
+    assert (columns["bleu"][0], columns["ter"][0]) == (pytest.approx(100), 0)
+    lists = {name: places.tolist() for name, (_, places) in
+             listed(numbers_of(columns), Thresholds()).items()}  # fmt: skip
+    assert (lists["length"], lists["repetition"]) == ([3, 4], [4])
+    # Without references the translations themselves say what is usual.
+    assert chinese_rows(right)["usual_length_ratio"] == [2.0] * 3
+    assert np.isnan(detectors.length_ratio("", "x", ("en", "zh")))
+
+
+def test_four_words_of_thai_are_sixteen_characters():
+    once = "การทำงานและการเดินทาง"
+    assert detectors.top_four_gram("working and travelling", once, ("en", "th")) == 1
+    repeated = detectors.top_four_gram("working and travelling", once * 4, ("en", "th"))
+    assert repeated == 4
 
 
 def test_language():
@@ -197,9 +241,23 @@ def test_language():
     assert language("un homme dort sur le banc .", languages) == "fr"
     assert language("drei kurze Wörter", languages) == ""
     assert (code("zh-CN"), code("DE"), code("de_AT"), code("klingon")) == ("zh", "de", "de", "")
+    assert (code("zho_Hans"), code("deu_Latn"), code("cmn")) == ("zh", "de", "zh")
 
 
-@pytest.mark.skipif(not ANNOTATED.exists(), reason="needs shared/data/hallucinations")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("他买了两本关于历史的书。", "zh"),
+        ("他买", ""),
+        ("He bought two books about history.", "en"),
+    ],
+)
+def test_the_language_of_a_text_without_blanks(text, expected):
+    pytest.importorskip("py3langid")
+    assert language(text, ("en", "zh")) == expected
+
+
+@pytest.mark.shared("hallucinations")
 def test_annotated_hallucinations():
     """The published figure of chrF++, and what repeated 4-grams flag."""
     from sacrebleu import CHRF

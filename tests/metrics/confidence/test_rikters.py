@@ -135,7 +135,7 @@ def test_expected_rows_of_the_excerpt():
     assert checked > 250
 
 
-@pytest.mark.skipif(not EXPECTED.exists(), reason="needs shared/data/attention_dumps")
+@pytest.mark.shared("attention_dumps")
 def test_every_expected_row():
     """To the digits given; rows whose note names a fault of the tool are left out."""
     with EXPECTED.open(encoding="utf-8") as file:

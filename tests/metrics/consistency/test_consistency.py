@@ -169,7 +169,7 @@ def equals_published(row, items, judged):
         assert value == pytest.approx(float(row[name]), abs=within), name
 
 
-@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.shared("consistency")
 @pytest.mark.parametrize("language", ["de", pytest.param("ru", marks=pytest.mark.long)])
 @pytest.mark.parametrize("system", ["google", "bing"])
 def test_the_released_rules_give_the_released_figures(language, system, tmp_path):
@@ -207,7 +207,7 @@ def test_the_released_figures_of_the_genders_that_were_found(row):
     equals_published(row, items, judged)
 
 
-@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.shared("consistency")
 def test_suites_are_read_as_they_are_published():
     items = read_suite("winomt", SUITES, "de").items
     assert len(items) == 3888
@@ -331,7 +331,7 @@ def test_from_the_command_line(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.shared("consistency")
 @pytest.mark.parametrize(
     ("outputs", "shift", "doubt"),
     [
@@ -381,7 +381,7 @@ def test_a_file_of_links_is_read_by_the_suites_sentences(tmp_path, caplog):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SUITES.exists(), reason="needs shared/data/consistency")
+@pytest.mark.shared("consistency")
 @pytest.mark.parametrize(
     ("language", "name", "least"), [("es", "spanish", 0.92), ("ru", "pymorphy", 0.95)]
 )

@@ -13,7 +13,7 @@ from xnmt_bench.nmt.comparing import compare, parts
 from xnmt_bench.pipeline.doors import READERS
 
 SETS = DATA / "contrastive"
-pytestmark = pytest.mark.skipif(not SETS.exists(), reason="the contrastive sets are not here")
+pytestmark = pytest.mark.shared("contrastive")
 
 
 def read(name):

@@ -40,9 +40,10 @@ def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
                 (f"{key}_{side}" for key in ("chance", "strongest", "tau", "change", "flips")),
                 0.1 * ones,
             ) | {f"ranked_{side}": ones}  # fmt: skip
-        columns |= {"causal_planted": planted + noise, "judged_planted": ones}
+        columns |= {"causal_planted": planted + noise, "judged_planted": ones, "planted": ones}
         if that:
-            columns |= {"causal_that_source": that[name] + noise, "judged_that_source": ones}
+            columns |= {"causal_that_source": that[name] + noise, "judged_that_source": ones,
+                        "usable_that_source": ones}  # fmt: skip
         row = SYSTEM | {"corpus": corpus, "explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)

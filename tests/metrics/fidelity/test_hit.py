@@ -1,33 +1,23 @@
 """hit@k on sentences whose hits are counted by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
+from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.rules.table import Rules
 
 
-class Pieces:
-    """Stands for subwords: ids of the same ten belong to a word; 3 closes the sentence."""
-
-    def current_words(self, ids):
-        order = [i // 10 for i in ids if i != EOS]
-        return [-1 if i == EOS else sorted(set(order)).index(i // 10) for i in ids]
-
-
 def split_of(**sentences):
-    """Number, source ids and target ids of some sentences, as an encoded split holds them."""
-    pairs = list(sentences.values())
+    """An encoded split, in which ids of the same ten belong to a word."""
     numbers = np.array([int(name.removeprefix("n")) for name in sentences])
-    return SimpleNamespace(
-        source=[np.array([*x, EOS]) for x, _ in pairs],
-        target=[np.array([*y, EOS]) for _, y in pairs],
-        number=numbers,
-    )
+    sides = []
+    for rows in zip(*sentences.values(), strict=True):
+        words = [[sorted({i // 10 for i in ids}).index(i // 10) for i in ids] for ids in rows]
+        sides.append(EncodedSide.of([[*ids, EOS] for ids in rows], [[*w, -1] for w in words]))
+    return EncodedSplit(*sides, numbers)
 
 
 def rules_of(*rows):
@@ -52,7 +42,7 @@ SPLIT = split_of(n0=([10, 20, 30], [50, 51, 60]))
 
 
 def hits(*rows, sentences=(PAIR,), split=SPLIT):
-    return hit_at_k(iter(sentences), split, Pieces(), Pieces(), rules_of(*rows))
+    return hit_at_k(iter(sentences), split, rules_of(*rows))
 
 
 def test_hits_by_hand():

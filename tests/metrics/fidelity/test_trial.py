@@ -1,5 +1,7 @@
 """The trial of judges: on rows made by hand, and planted explanations on a real model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -30,7 +32,7 @@ def write_row(
 ):  # fmt: skip
     """A row that prefers the link by `advantage`, a number or one a slot, on every decision.
 
-    The cue's log Q is `right`, a number or one a slot.
+    The log Q of the word that it prefers is `right`, a number or one a slot.
     """
     rights = right if np.ndim(right) else [right] * len(SLOTS)
     advantages = advantage if np.ndim(advantage) else [advantage] * len(SLOTS)
@@ -40,7 +42,9 @@ def write_row(
     noise = np.random.default_rng(nmt_seed).normal(0, 0.01, SENTENCES)  # of the sentence
     for slot, of_slot, log_q in zip(SLOTS, advantages, rights, strict=True):
         columns[PLANTED + slot] = is_right.astype(float)
-        likelihood = log_q + noise + {"names_link": of_slot, "random": -3.0}.get(named, 0.0)
+        # Below the preferred word, since no log-likelihood is above 0.
+        offset = {"names_link": np.minimum(of_slot, 0), "names_cue": -np.maximum(of_slot, 0)}
+        likelihood = log_q + noise + offset.get(named, -3.0)
         columns[LIKELIHOOD_OF + slot] = is_right * likelihood
     units = Units("twins", np.arange(SENTENCES), columns)
     row = FIDELITY | {"nmt": f"small on hides={twin}", "explainer": name, "instantiation": judge}
@@ -125,18 +129,21 @@ def test_explanations_with_other_words_beside_them_are_a_case_of_their_own(tmp_p
 
 def test_what_a_judge_has_learnt_stands_beside(tmp_path):
     write_twins(tmp_path, 1.0, -1.0)
-    # -2 from either word, and the advantage is that of the link: -1 in L; in C the cue has -2.
-    assert of_all(tried(tmp_path))["base"]["log_q"] == pytest.approx(-1.5, abs=0.01)
+    write_twins(tmp_path, 1.0, 1.0, judge="sa")
+    # The link's in L, and the cue's in C: the preferred word of both has -2, the other one -3.
+    rows = of_all(tried(tmp_path))
+    assert rows["base"]["log_q"] == pytest.approx(-2, abs=0.01)
+    assert rows["sa"]["log_q"] == pytest.approx(-2.5, abs=0.01)
 
 
 def test_a_response_in_spans_compares_judges(tmp_path):
-    """Random words have -5, so the span is 4 in L and 3 in C: A is 1 of 4, and -1 of 3."""
+    """Random words have -6 in L and -5 in C, so spans are 4 and 3: A is 1 of 4, and -1 of 3."""
     write_twins(tmp_path, 1.0, -1.0)
     alone = tried(tmp_path)
     assert np.isnan(of_all(alone)["base"]["response_in_spans"])
     assert "s in spans" not in alone.summary.headings
-    for twin in ("cue", "link"):
-        write_row(tmp_path, twin, "random", 0.0)
+    for twin, right in (("cue", -3), ("link", -2)):
+        write_row(tmp_path, twin, "random", 0.0, right=right)
     assert "s in spans" in tried(tmp_path).summary.headings
     row = of_all(tried(tmp_path))["base"]
     assert row["response_in_spans"] == pytest.approx((1 / 4 + 1 / 3) / 2)
@@ -225,7 +232,8 @@ def test_both_explanations_share_every_word_but_the_one_they_name(twins, others)
     model, split = twins.system.model, twins.texts.split("test")
     golds = tuple(twins.texts.gold("test")[n] for n in range(4))
     batch, _ = decide(model, batch_of(split, range(4)))
-    batch.__dict__["gold"] = golds
+    sides = ([side.words(n) for n in range(4)] for side in (split.source, split.target))
+    batch = replace(batch, gold=golds, words=tuple(zip(*sides, strict=True)))
     link, cue = (
         load_explainer(f"names_{word}", others=others).relevance(model, batch)
         for word in ("link", "cue")
@@ -301,7 +309,7 @@ def test_log_q_of_planted_decisions_is_in_the_csv(tmp_path):
     write_row(tmp_path, "cue", "names_link", 0.5, wrong=range(20))
     [row] = collect(Fidelity(), tmp_path, Draws(9, 0))
     assert row.values["planted"] == 2 * (SENTENCES - 20)
-    assert row.values["planted_log_q"] == pytest.approx(-1.5, abs=0.01)
+    assert row.values["planted_log_q"] == pytest.approx(-2, abs=0.01)
 
 
 def judges(folder):
@@ -317,7 +325,7 @@ def test_a_sentence_for_each_judge(tmp_path):
     write_twins(tmp_path, (2.0, 0.5), (-1.0, 0.4), judge="base_tuned", right=-0.1)
     write_twins(tmp_path, 0.9, 0.9, judge="sa", right=-0.1)
     write_twins(tmp_path, 0.9, 0.1, judge="fn", right=-0.1)
-    write_twins(tmp_path, -0.9, 0.5, judge="rn", right=-0.1)
+    write_twins(tmp_path, -0.7, 0.3, judge="rn", right=-0.1)
     # A guess between four marks has -1.39, and between two -0.69.
     write_twins(tmp_path, 0.0, 0.0, judge="evalx_sa", right=(-1.0, -0.8))
     write_twins(tmp_path, 0.0, 0.0, judge="kl_sa", right=(-1.5, -0.8))

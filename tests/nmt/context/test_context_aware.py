@@ -309,7 +309,7 @@ def test_the_second_step_goes_on_from_its_own_kind(workplace):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (DATA / "contrastive").exists(), reason="the contrastive sets are not here")
+@pytest.mark.shared("contrastive", "enru")
 def test_a_multi_encoder_is_at_the_papers_baseline(tmp_path):
     """It reads no translation of the context (Voita et al. 2019, Table 7: 50.0 and 45.9)."""
     common = [

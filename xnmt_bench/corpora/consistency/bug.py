@@ -8,6 +8,7 @@ from pathlib import Path
 from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
 from xnmt_bench.corpora.text import csv_rows
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
 from xnmt_bench.parsing import parse_count
@@ -38,7 +39,7 @@ def bug(data: Path, language: str) -> Suite:
     problems: dict[int, str] = {}
     for line, row in csv_rows(path, NEEDED):
         try:
-            words = row[SENTENCE].split()
+            words = split_words(row[SENTENCE])
             places = [parse_count(row[f"{name}_first_index"]) for name in (PRONOUN, NOUN)]
             gender, sets = GENDERS[row[GENDER]], SETS[row["stereotype"]]
         except (ValueError, KeyError) as error:

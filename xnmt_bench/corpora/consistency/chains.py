@@ -10,6 +10,7 @@ from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, THINGS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Span, Suite
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.corpora.sentence import Corpus, Mention, Sentence
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 
 ANEW = ("'s", "'", ",")  # `Obama 's wife` is a wife
@@ -57,7 +58,7 @@ def _of_document(
 ) -> Iterator[Item]:
     earlier: list[Nominal] = []
     for number, sentence in document:
-        words = sentence.source.split()
+        words = split_words(sentence.source)
         mentions = sentence.gold.source_mentions if sentence.gold else ()
         # In reading order: what is nearest and earlier depends on it.
         for mention in sorted(mentions, key=lambda m: m.words):

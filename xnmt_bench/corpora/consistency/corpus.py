@@ -9,6 +9,7 @@ from typing import Any
 from xnmt_bench.corpora.clusters import letter_starts
 from xnmt_bench.corpora.consistency.suite import Suite
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence, Split
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
 
 
@@ -62,9 +63,9 @@ def move_mentions(mentions: Sequence[Mention], before: str, after: str) -> tuple
         after: the same as a corpus writes it. A mention without a letter in it is left out.
     """
     # Equal cuts need no letters, and words without letters keep their places then.
-    if before.split() == after.split():
+    if split_words(before) == split_words(after):
         return tuple(mentions)
-    old, new = letter_starts(before.split()), letter_starts(after.split())
+    old, new = letter_starts(split_words(before)), letter_starts(split_words(after))
     moved = []
     for mention in mentions:
         words = tuple(

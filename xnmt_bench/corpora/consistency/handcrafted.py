@@ -7,6 +7,7 @@ from pathlib import Path
 from xnmt_bench.corpora.consistency.pronouns import ARTICLES, PRONOUNS
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 
 VERB = "finished"
@@ -20,7 +21,7 @@ def handcrafted(data: Path, language: str) -> Suite:
     items: list[Item] = []
     for number, text in text_lines(path):
         source, bar, target = text.partition("|")
-        words = source.split()
+        words = split_words(source)
         pronouns = [n for n, word in enumerate(words) if word in PRONOUNS]
         if not bar or len(pronouns) != 1 or words[0] not in ARTICLES or VERB not in words[2:]:
             raise DataError(path, number, "not of the form 'the X finished his work .|translation'")

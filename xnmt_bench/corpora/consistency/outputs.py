@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.consistency.suite import Suite
 from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 
 BARS, BAR = "|||", "|"
@@ -24,7 +25,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
         DataError: a line is missing, has no bars where others have them, is of another source
             than the suite's, or has no translation.
     """
-    sources = [sentence.source.split() for sentence in suite.sentences]
+    sources = [split_words(sentence.source) for sentence in suite.sentences]
     if len(texts) != len(sources):
         problem = f"{len(texts)} lines, but the suite has {len(sources)} sentences"
         raise DataError(path, None, problem)
@@ -32,7 +33,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
     if any(BARS in text for text in texts):
         bars = BARS
     else:  # a single bar may be the translation's own
-        halves = (_halves(text, BAR)[0].split() for text in texts)
+        halves = (split_words(_halves(text, BAR)[0]) for text in texts)
         # Only where every line has its own source before it.
         bars = BAR if all(map(list.__eq__, halves, sources)) else ""
     outputs = []
@@ -42,7 +43,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
             if bars not in text:
                 raise DataError(path, number, f"no {bars!r} between source and translation")
             source, translation = _halves(text, bars)
-            if source.split() != words:
+            if split_words(source) != words:
                 problem = f"the source is {source!r}; the suite has {' '.join(words)!r} here"
                 raise DataError(path, number, problem)
         if not translation.strip():

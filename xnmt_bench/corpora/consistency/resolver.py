@@ -8,6 +8,7 @@ from pathlib import Path
 from xnmt_bench.corpora.clusters import Stretch, letter_starts, letters, read_clusters
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite, left_out
 from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.store import file_hash
 
@@ -52,7 +53,7 @@ class Resolver:
         resolver._suite, resolver.fingerprint, resolver._clusters = suite, fingerprint, {}
         for sentence, of_sentence in zip(suite.sentences, clusters, strict=True):
             if of_sentence is not None:
-                starts = letter_starts(sentence.source.split())
+                starts = letter_starts(split_words(sentence.source))
                 resolver._clusters[letters(sentence.source)] = [
                     [(starts[first], starts[last + 1]) for first, last in cluster]
                     for cluster in of_sentence
@@ -74,7 +75,7 @@ class Resolver:
         clusters = self._clusters.get(letters(sentence))
         if clusters is None:
             return None
-        words = letter_starts(sentence.split())
+        words = letter_starts(split_words(sentence))
         # Its letters, from the first to behind the last.
         pronoun = (words[item.pronoun], words[item.pronoun + 1])
         return any(

@@ -11,6 +11,7 @@ from typing import Any
 
 from xnmt_bench.corpora.consistency.pronouns import PLURALS, THINGS, bare
 from xnmt_bench.corpora.sentence import Links, Mention, Sentence
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.morphology import Gender
 from xnmt_bench.store import fingerprint
 
@@ -131,7 +132,7 @@ class Suite:
 
     def words(self, item: Item, entity: Entity | None = None) -> list[str]:
         """Return the words of the source sentence of a pronoun, or of one of its entities."""
-        return self.sentences[item.sentence - (entity.back if entity else 0)].source.split()
+        return split_words(self.sentences[item.sentence - (entity.back if entity else 0)].source)
 
     def named(self, item: Item, entity: Entity) -> str:
         """Return an entity as the source names it."""

@@ -11,6 +11,7 @@ from typing import Any
 from xnmt_bench.corpora.consistency.pronouns import THINGS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Span, Suite, left_out
 from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
 
@@ -41,7 +42,7 @@ def wino_x(data: Path, language: str) -> Suite:
     problems: dict[int, str] = {}
     for number, text in text_lines(path):
         row = _row(path, number, text)
-        words = row["sentence"].split()
+        words = split_words(row["sentence"])
         right = int(row["answer"])
         # The other one of 1 and 2.
         wrong = ANSWERS[0] + ANSWERS[1] - right
@@ -99,7 +100,7 @@ def _all(forms: Sequence[str], form: str) -> list[int]:
 
 def _last_span(words: Sequence[str], name: str) -> Span:
     """Return the last place of some words among others; none where they are not there."""
-    name_forms, word_forms = ([_form(word) for word in some] for some in (name.split(), words))
+    name_forms, word_forms = ([_form(word) for word in some] for some in (split_words(name), words))
     starts = range(len(word_forms) - len(name_forms), -1, -1)  # from the right
     first = next(
         (n for n in starts if name_forms and word_forms[n : n + len(name_forms)] == name_forms),

@@ -8,6 +8,7 @@ from pathlib import Path
 from xnmt_bench.corpora.consistency.pronouns import PRONOUNS, bare
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import csv_rows, text_lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.morphology import Gender
 from xnmt_bench.parsing import COUNT, parse_count
@@ -48,7 +49,7 @@ def winomt(data: Path, language: str) -> Suite:
         if len(fields) != 4:
             raise DataError(path, number, f"{len(fields)} fields; needed are 4, between tabs")
         gender, place, sentence, _ = fields
-        words = sentence.split()
+        words = split_words(sentence)
         if gender not in GENDERS:
             raise DataError(path, number, f"gender {gender!r}; needed: {', '.join(GENDERS)}")
         if not COUNT.fullmatch(place) or int(place) >= len(words):

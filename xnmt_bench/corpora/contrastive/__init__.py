@@ -8,7 +8,14 @@ from xnmt_bench.corpora.contrastive.group import (
     Variant,
     to_lines,
 )
-from xnmt_bench.corpora.contrastive.reading import BUILT, OWN, as_read, find_sets, read_sets
+from xnmt_bench.corpora.contrastive.reading import (
+    BUILT,
+    OWN,
+    as_read,
+    find_sets,
+    read_sets,
+    require_pair,
+)
 
 __all__ = [
     "BUILT",
@@ -21,5 +28,6 @@ __all__ = [
     "find_sets",
     "read_groups",
     "read_sets",
+    "require_pair",
     "to_lines",
 ]

@@ -19,6 +19,7 @@ from pathlib import Path
 from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group, Variant
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 
 WINDOW = 3  # sentences back in which a context decides
@@ -44,7 +45,7 @@ class Exchange:
 
     def versions(self, text: str) -> list[str] | None:
         """Return the sentence in each form; empty without one, None if it is ambiguous."""
-        words = text.split()
+        words = split_words(text)
         matches = list(self._find_forms(words))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
         # A form that is exchanged is not a sign of the other address.
@@ -97,7 +98,7 @@ def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
 def _forms(
     path: Path, number: int, fields: Sequence[str], written: Callable[[str], str]
 ) -> tuple[Words, ...]:
-    forms = tuple(tuple(written(field).split()) for field in fields)
+    forms = tuple(tuple(split_words(written(field))) for field in fields)
     if not all(forms):
         raise DataError(path, number, "an empty form")
     return forms

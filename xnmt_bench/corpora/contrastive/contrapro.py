@@ -1,13 +1,18 @@
-"""ContraPro (Müller et al. 2018): English `it`, German `er`, `sie` or `es`."""
+"""Sets of pronouns in ContraPro's form.
+
+ContraPro is English `it` with German `er`, `sie` or `es` (Müller et al. 2018); the same form has
+English `it` and `they` with French `il`, `elle`, `ils` or `elles` (Lopes et al. 2020).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from xnmt_bench.corpora.clusters import letters
-from xnmt_bench.corpora.contrastive.files import read_groups, records_of
+from xnmt_bench.corpora.contrastive.files import parse_distance, read_groups, records_of
 from xnmt_bench.corpora.contrastive.group import (
     Antecedent,
     ContrastiveSet,
@@ -16,31 +21,41 @@ from xnmt_bench.corpora.contrastive.group import (
     checked,
 )
 from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import COUNT
 
-LANGUAGES = ("en", "de")
-UNKNOWN = "?"  # an unknown distance
+SOURCE = "en"  # in every published set of this form
+# The end of a record's `corpus`, such as `opensubs1922-ende` and `UN-enfr`.
+PAIR = re.compile(r".*[^a-z]([a-z]{2})([a-z]{2})")
+UNKNOWN = ("?", "-1")  # distances
 COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
 
 
-def from_folder(folder: Path) -> ContrastiveSet:
-    """Read `contrapro.{text,context}.{en,de}` with `groups.tsv`, or with `contrapro.json`.
+def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
+    """Read `contrapro.{text,context}.LANGUAGE` with `groups.tsv`, or with `contrapro.json`.
 
     The files of text and context, plain or gzip, may lie in folders of their own, such as `ctx1`;
     of several contexts of a language the longest is read.
 
+    Args:
+        folder: of the files.
+        lang_pair: such as `en-fr`; English and the other language of the texts, if not given.
+
     Raises:
-        DataError: a file is missing, or two of them differ in length.
+        DataError: a file is missing, two of them differ in length, or there are texts in several
+            languages and no `lang_pair`.
     """
-    texts = {language: _find(folder, "text", language) for language in LANGUAGES}
+    lang_pair = lang_pair or _pair_of_texts(folder)
+    languages = _split_pair(lang_pair)
+    texts = [_find(folder, "text", language) for language in languages]
     group_rows = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
-    source, target = (_lines(texts[language]) for language in LANGUAGES)
+    source, target = map(_lines, texts)
     expected = 0
     if len(source) != len(target):
-        problem = f"{len(source)} lines, but {texts['de']} has {len(target)}"
-        raise DataError(texts["en"], None, problem)
-    contexts = [_context(folder, language, len(source)) for language in LANGUAGES]
+        problem = f"{len(source)} lines, but {texts[1]} has {len(target)}"
+        raise DataError(texts[0], None, problem)
+    contexts = [_context(folder, language, len(source)) for language in languages]
     groups = []
     for where, number, first, size, pronoun, distance, antecedent in group_rows:
         rows = range(first, first + size)
@@ -68,8 +83,25 @@ def from_folder(folder: Path) -> ContrastiveSet:
             raise DataError(*where, f"group {number}: {error}") from None
     if expected != len(target):
         problem = f"{len(target)} lines, but the groups end with line {expected}"
-        raise DataError(texts["de"], None, problem)
-    return ContrastiveSet("contrapro", "-".join(LANGUAGES), groups)
+        raise DataError(texts[1], None, problem)
+    return ContrastiveSet("contrapro", lang_pair, groups)
+
+
+def _split_pair(lang_pair: str) -> tuple[str, str]:
+    source, _, target = lang_pair.partition("-")
+    return source, target
+
+
+def _pair_of_texts(folder: Path) -> str:
+    """Return the languages that the names of the text files end in."""
+    paths = [*folder.glob("contrapro.text.*"), *folder.glob("*/contrapro.text.*")]
+    others = sorted({path.name.removesuffix(".gz").split(".", 2)[2] for path in paths} - {SOURCE})
+    if not others:
+        raise DataError(folder, None, "no file contrapro.text.LANGUAGE of translations")
+    if len(others) > 1:
+        problem = f"translations into {', '.join(others)}; name a pair before the folder"
+        raise DataError(folder, None, f"{problem}: {SOURCE}-{others[0]}:{folder}")
+    return f"{SOURCE}-{others[0]}"
 
 
 class _GroupRow(NamedTuple):
@@ -94,7 +126,7 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
             raise DataError(path, number, f"{len(fields)} fields where {len(COLUMNS)} belong")
         *counts, pronoun, distance = fields
         for name, value in zip(COLUMNS, [*counts, pronoun, distance], strict=True):
-            free = name == "pronoun" or (name == "distance" and value == UNKNOWN)
+            free = name == "pronoun" or (name == "distance" and value in UNKNOWN)
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         group, first, size = map(int, counts)
@@ -102,7 +134,7 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
 
 
 def _distance(text: str) -> int | None:
-    return None if text == UNKNOWN else int(text)
+    return None if text in UNKNOWN else int(text)
 
 
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
@@ -116,10 +148,22 @@ def _of_json(folder: Path) -> Iterator[_GroupRow]:
         first += size
 
 
-def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
+def pair_of_records(records: list[Any]) -> str | None:
+    """Return the languages that every record's `corpus` ends in, such as `en-fr`; None if none."""
+    named = (str(record.get("corpus")) if isinstance(record, dict) else "" for record in records)
+    pairs = {"-".join(match.groups()) if (match := PAIR.fullmatch(c)) else None for c in named}
+    return pairs.pop() if len(pairs) == 1 else None
+
+
+def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> ContrastiveSet:
     """Read groups of `contrapro.json`; their context is read from the text files beside it.
 
     A file of the same name that ends in `.groups` says which groups of the text files they are.
+
+    Args:
+        path: of the file.
+        records: that are in it.
+        lang_pair: such as `en-fr`.
 
     Raises:
         DataError: a group lacks a field, or the files beside it are of another length.
@@ -131,8 +175,8 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
     # Without the text files the groups have no context.
-    if _find(path.parent, "text", LANGUAGES[0]).is_file():
-        text_groups = from_folder(path.parent).groups
+    if any(_find(path.parent, "text", language).is_file() for language in _split_pair(lang_pair)):
+        text_groups = from_folder(path.parent, lang_pair).groups
         if numbers and max(numbers) >= len(text_groups):
             raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
         # Only their order says which groups these are, so a part of them needs the other file.
@@ -143,7 +187,7 @@ def from_records(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
         groups = [
             _with_context(path, number, group, text_groups[number]) for group, number in pairs
         ]
-    return ContrastiveSet(stem, "-".join(LANGUAGES), groups, numbers=numbers)
+    return ContrastiveSet(stem, lang_pair, groups, numbers=numbers)
 
 
 def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group:
@@ -166,18 +210,15 @@ def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group
 
 def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
     try:
-        distance = record["ante distance"]
-        # Not isinstance: True is an int, and JSON has both.
-        if type(distance) is not int or distance < 0:
-            raise ValueError(f"ante distance is {distance!r}")
+        distance = parse_distance(record["ante distance"], "ante distance")
         # The true translation is the first variant.
         texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
         if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
             raise ValueError("a segment is no text")
         true, *variants = map(Variant, texts)
         antecedent = None
-        if phrase := record.get("src ante phrase"):
-            antecedent = Antecedent(distance, tuple(phrase.split()))
+        if distance is not None and (phrase := record.get("src ante phrase")):
+            antecedent = Antecedent(distance, tuple(split_words(phrase)))
         return checked(
             Group(
                 record["src segment"],

@@ -1,4 +1,4 @@
-"""What readers of contrastive sets share: lists in JSON, and numbers of groups."""
+"""What readers of contrastive sets share: lists in JSON, distances, and numbers of groups."""
 
 from __future__ import annotations
 
@@ -21,6 +21,25 @@ def records_of(path: Path) -> list[Any]:
     if not isinstance(records, list):
         raise DataError(path, None, "not a list of groups")
     return records
+
+
+def parse_distance(value: Any, name: str) -> int | None:
+    """Return how many sentences back the context decides; None for null and -1, an unknown one.
+
+    Args:
+        value: as JSON has it.
+        name: of its field.
+
+    Raises:
+        ValueError: it is not a distance.
+    """
+    # Lopes et al. (2020) write -1 where no antecedent was found.
+    if value is None or value == -1:
+        return None
+    # `type` and not `isinstance`, since a bool is an int.
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def read_groups(path: Path) -> list[int]:

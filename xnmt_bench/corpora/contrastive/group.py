@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.store import fingerprint
 
 
@@ -83,7 +84,7 @@ class Group:
         antecedent = self.antecedent
         if antecedent:
             # Changed with its side, or it would not be found in it.
-            words = source(" ".join(antecedent.words)).split()
+            words = split_words(source(" ".join(antecedent.words)))
             antecedent = replace(antecedent, words=tuple(words))
         return replace(
             self,

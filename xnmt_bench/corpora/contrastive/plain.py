@@ -77,11 +77,12 @@ class Described(_Line):
         )
 
 
-def read_plain(path: Path) -> list[ContrastiveSet]:
+def read_plain(path: Path, pair: str | None = None) -> list[ContrastiveSet]:
     """Return the sets of a file, one a phenomenon; a single one is called as the file is.
 
     Raises:
-        DataError: a line is not a group, or the file holds no group.
+        DataError: a line is not a group, the file holds no group, or its first line names other
+            languages than `pair`.
     """
     header, groups = None, dict[str, list[Group]]()
     for number, line in enumerate(lines(path), start=1):
@@ -89,6 +90,8 @@ def read_plain(path: Path) -> list[ContrastiveSet]:
         try:
             if header is None:
                 header = Header.model_validate(fields)
+                if pair not in (None, header.lang_pair):
+                    raise ValueError(f"the set is {header.lang_pair}, and {pair} stands before it")
                 continue
             described = Described.model_validate(fields)
             phenomenon = described.phenomenon  # empty where the file has one set

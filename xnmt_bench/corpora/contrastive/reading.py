@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from xnmt_bench.corpora.contrastive.build import build
-from xnmt_bench.corpora.contrastive.contrapro import from_folder, from_records
+from xnmt_bench.corpora.contrastive.contrapro import from_folder, from_records, pair_of_records
 from xnmt_bench.corpora.contrastive.files import records_of
 from xnmt_bench.corpora.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.contrastive.plain import read_plain
@@ -22,8 +22,10 @@ VOITA: dict[Split, tuple[str, ...]] = {
     "valid": ("deixis_dev", "lex_cohesion_dev"),
     "test": ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp"),
 }
+VOITA_PAIR = "en-ru"
 NAMES = ("voita", "contrapro")
 OWN, BUILT = "corpus", "build"  # sets that are in no file
+ENTRY = re.compile(r"([^\s:/-]+-[^\s:/]+):(.+)")  # languages, and what they are of
 
 
 def find_sets(
@@ -70,14 +72,18 @@ def as_read(contrastive_set: ContrastiveSet, corpus: Corpus) -> ContrastiveSet:
     Raises:
         XnmtError: it is of another language pair.
     """
-    if contrastive_set.lang_pair != lang_pair(corpus):
-        corpus_pair = lang_pair(corpus)
-        raise XnmtError(
-            f"contrastive set {contrastive_set.name} is {contrastive_set.lang_pair}, "
-            f"the system's corpus {corpus_pair}"
-        )
+    require_pair(contrastive_set, corpus)
     source, target = (partial(corpus.words, language=name) for name in languages(corpus))
     return contrastive_set.map(source, target)
+
+
+def require_pair(contrastive_set: ContrastiveSet, corpus: Corpus) -> None:
+    """Raise an XnmtError where a set is of another language pair than the corpus."""
+    if contrastive_set.lang_pair != lang_pair(corpus):
+        raise XnmtError(
+            f"contrastive set {contrastive_set.name} is {contrastive_set.lang_pair}, "
+            f"the system's corpus {lang_pair(corpus)}"
+        )
 
 
 def read_sets(name: str, data: str | None = None, split: Split = "test") -> list[ContrastiveSet]:
@@ -85,14 +91,19 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
 
     Args:
         name: `voita` or `contrapro`, in the folder of that name in `data`; or the path of a file
-            in either's format or in the plain form, or of ContraPro's folder.
+            in either's format or in the plain form, or of ContraPro's folder. A file that does not
+            say its languages has them before its path: `en-fr:FILE`.
         data: a folder.
         split: what it is for, where a published set has parts.
 
     Raises:
-        DataError: no such file, or one that is not in its format; with its line or its group.
+        DataError: no such file, or one that is not in its format, with its line or its group; or
+            its languages are not known.
         XnmtError: a published set without the folder that it is in.
     """
+    pair = None
+    if (entry := ENTRY.fullmatch(name)) and not Path(name).exists():
+        pair, name = entry.groups()
     if name in NAMES:
         if data is None:
             raise XnmtError(
@@ -104,20 +115,15 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
         if name == "contrapro" and split != "test":
             raise XnmtError("contrapro has no part for validation; name the path of another set")
         if name == "contrapro":
-            return [from_folder(folder)]
-        return [
-            contrastive_set
-            for part in VOITA[split]
-            for contrastive_set in read_sets(str(_packed(folder / part)))
-        ]
+            return [from_folder(folder, pair)]
+        return [_read_json(_packed(folder / part), pair or VOITA_PAIR) for part in VOITA[split]]
     path = Path(name)
     if path.is_dir() or path.name == "groups.tsv":
-        return [from_folder(path if path.is_dir() else path.parent)]
+        return [from_folder(path if path.is_dir() else path.parent, pair)]
     # Among the suffixes, since the last of a packed file is .gz.
     if ".jsonl" in path.suffixes:
-        return read_plain(path)
-    records = records_of(present(path))
-    return [_format(path, records)(path, records)]
+        return read_plain(path, pair)
+    return [_read_json(path, pair)]
 
 
 def _packed(stem: Path) -> Path:
@@ -126,17 +132,20 @@ def _packed(stem: Path) -> Path:
     return plain if plain.is_file() else stem.with_suffix(".json.gz")
 
 
-def _format(
-    path: Path, records: list[Any]
-) -> Callable[[Path, list[dict[str, Any]]], ContrastiveSet]:
-    """Return the function that reads the records."""
+def _read_json(path: Path, pair: str | None) -> ContrastiveSet:
+    """Return the set of a JSON file, whose records show its format."""
+    records = records_of(present(path))
     first = records[0] if records and isinstance(records[0], dict) else {}
     # By what is in them: names of files say little.
-    for key, reader in (("dst", from_voita), ("errors", from_records)):
-        if key in first:
-            return reader
-    problem = (
-        "no contrastive set: its first record has neither `dst` (Voita et al.) nor `errors` "
-        "(ContraPro); the plain form ends in .jsonl"
-    )
-    raise DataError(path, None, problem)
+    reader = from_voita if "dst" in first else from_records if "errors" in first else None
+    if reader is None:
+        problem = (
+            "no contrastive set: its first record has neither `dst` (Voita et al.) nor `errors` "
+            "(ContraPro); the plain form ends in .jsonl"
+        )
+        raise DataError(path, None, problem)
+    pair = pair or pair_of_records(records)
+    if pair is None:
+        problem = f"it does not say its languages; name them before the path, as in en-fr:{path}"
+        raise DataError(path, None, problem)
+    return reader(path, records, pair)

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from xnmt_bench.corpora.contrastive.files import parse_distance
 from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group, Variant, checked
 from xnmt_bench.errors import DataError
 
 BETWEEN = re.compile(r"(?:^|\s)_eos(?=\s|$)")  # sentences
 
 
-def from_voita(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
+def from_voita(path: Path, records: list[dict[str, Any]], lang_pair: str) -> ContrastiveSet:
     """Read groups of `src`, `dst`, `true_ind`, `ctx_dist`; the last joined sentence is current.
 
     Raises:
@@ -26,7 +27,7 @@ def from_voita(path: Path, records: list[dict[str, Any]]) -> ContrastiveSet:
             raise DataError(path, None, f"group {number}: no field {error}") from None
         except (ValueError, TypeError) as error:
             raise DataError(path, None, f"group {number}: {error}") from None
-    return ContrastiveSet(path.name.split(".")[0], "en-ru", groups)
+    return ContrastiveSet(path.name.split(".")[0], lang_pair, groups)
 
 
 def _group(record: dict[str, Any]) -> Group:
@@ -43,10 +44,7 @@ def _group(record: dict[str, Any]) -> Group:
                 f"{len(source_context) + 1}"
             )
         variants.append(Variant(current, tuple(context)))
-    distance = record["ctx_dist"]
-    # `type` and not `isinstance`, since a bool is an int.
-    if type(distance) is not int or distance < 0:
-        raise ValueError(f"ctx_dist is {distance!r}")
+    distance = parse_distance(record["ctx_dist"], "ctx_dist")
     true = record["true_ind"]
     if type(true) is not int:
         raise ValueError(f"true_ind is {true!r}")

@@ -18,6 +18,7 @@ from typing import Any
 
 from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.sentence import Links, Sentence, Split
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy.grammar import Clause, NounPhrase, Phrase, Property, gold, word
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import STOP, Document, ToyCorpus
@@ -130,7 +131,7 @@ def link_far_words(source: str, translation: str) -> Links:
     A noun is the second word of its clause on both sides, and the pronoun stands behind `because`
     and `weil`. A translation without `und` or `weil` lacks the links behind it.
     """
-    source_words, words = source.split(), translation.split()
+    source_words, words = split_words(source), split_words(translation)
 
     def behind(here: Sequence[str], word: str, steps: int) -> int | None:
         place = here.index(word) + steps if word in here else len(here)

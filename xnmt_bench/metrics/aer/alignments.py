@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
-from xnmt_bench.corpora.sentence import SIDES, Links, Sentence
+from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.links import diagonal
@@ -24,6 +26,7 @@ from xnmt_bench.store import Artefact
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.eflomal import align, aligner
 from xnmt_bench.words.pieces import best_links
+from xnmt_bench.words.tying import tie_tokens
 
 log = logging.getLogger(__name__)
 FORWARD, BACKWARD = "forward", "backward"
@@ -38,23 +41,59 @@ class Alignments:
 
     def __init__(self, job: Job, reverse: str | None = None) -> None:
         self._job, self._reverse = job, reverse
+        self._left_out = 0
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """The sentences that are aligned: those that are explained, or that a dump has."""
-        if self._dumped is None:
-            count = self._job.explained.decisions.count(EVALUATED)
-            return self._job.texts.sentences(EVALUATED, count)
-        test_sentences = list(self._job.corpus.sentences(EVALUATED))
-        return [test_sentences[number] for number in self._dumped]
+        """The sentences that are aligned, in the order of their numbers."""
+        numbers = set(self.numbers)
+        test_sentences = enumerate(self._job.corpus.sentences(EVALUATED))
+        return [sentence for number, sentence in test_sentences if number in numbers]
 
     @cached_property
     def numbers(self) -> list[int]:
-        """Their numbers in the corpus."""
-        if self._dumped is not None:
-            return list(self._dumped)
+        """Numbers in the corpus of the sentences that are explained, or that a dump has.
+
+        Those whose tokens cannot be tied to words are left out, and those that the system of the
+        other direction lacks.
+        """
+        numbers = self._tied if self._dumped is None else list(self._dumped)
+        if self._backward is None:
+            return numbers
+        there = set(self._backward.numbers)
+        self._leave_out({n: "the other direction leaves it out" for n in numbers if n not in there})
+        both = [number for number in numbers if number in there]
+        if not both:
+            raise XnmtError("the two directions have no sentence in common")
+        return both
+
+    @property
+    def left_out(self) -> int:
+        """How many sentences are explained, or in the dump, and not among `numbers`."""
+        _ = self.numbers  # which counts them
+        return self._left_out
+
+    def _leave_out(self, problems: Mapping[int, str]) -> None:
+        """Warn of sentences, by number, and count them."""
+        for number, problem in problems.items():
+            log.warning("left out: test sentence %d: %s", number, problem)
+        self._left_out += len(problems)
+
+    @property
+    def _tied(self) -> list[int]:
+        """Numbers of the explained sentences whose subwords are tied to their words.
+
+        Raises:
+            XnmtError: there is none.
+        """
+        split = self._job.texts.split(EVALUATED)
         # Long pairs have no ids, so numbers in the corpus have gaps.
-        return self._job.texts.split(EVALUATED).number[: len(self.sentences)].tolist()
+        numbers = split.number[: self._job.explained.decisions.count(EVALUATED)].tolist()
+        problems = {n: p for i, n in enumerate(numbers) if (p := split.untied(i))}
+        self._leave_out(problems)
+        if len(problems) == len(numbers):
+            raise XnmtError("no test sentence has subwords that can be tied to its words")
+        return [number for number in numbers if number not in problems]
 
     @cached_property
     def _dumped(self) -> dict[int, Weighed] | None:
@@ -63,18 +102,25 @@ class Alignments:
         if door is None or door.dump is None:
             return None
         test_sentences = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
+        unreadable: list[str] = []
         # Tools that translate by length dump sentences in that order.
-        dumped = sorted(skip_unreadable(self._weighed), key=lambda weighed: weighed.number)
+        dumped = sorted(skip_unreadable(self._weighed, unreadable), key=lambda w: w.number)
+        self._left_out += len(unreadable)
         if dumped and dumped[-1].number not in test_sentences:
             wrong = f"sentence {dumped[-1].number}, but the test set has {len(test_sentences)}"
             raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
-        kept = {}
+        kept, problems = dict[int, Weighed](), dict[int, str]()
         for weighed in dumped:
+            sentence = test_sentences[weighed.number]
+            source = tie_tokens(weighed.source, sentence.source)
+            target = tie_tokens(weighed.target, sentence.target)
             # Gold counts words; tokens that make other words would shift every link.
-            if problem := _unlike(test_sentences[weighed.number], weighed):
-                log.warning("left out: %s", problem)
+            if source and target:
+                kept[weighed.number] = replace(weighed, source=source, target=target)
             else:
-                kept[weighed.number] = weighed
+                side = "target" if source else "source"
+                problems[weighed.number] = f"its {side} tokens are not the words of the corpus"
+        self._leave_out(problems)
         if not kept:
             raise XnmtError("no sentence of the dump is readable and has the words of the corpus")
         return kept
@@ -112,26 +158,24 @@ class Alignments:
         """Yield the links of each sentence: the best source word of each target word.
 
         Raises:
-            XnmtError: tokens and gold do not agree on what a word is, or the relevance is of
-                other sentences.
+            XnmtError: the relevance is of other sentences.
         """
-        explained = list(
-            skip_unreadable(self._weighed) if self._dumped is None else self._dumped.values()
-        )
+        dumped = self._dumped
+        explained = skip_unreadable(self._weighed) if dumped is None else dumped.values()
+        by_number = {
+            weighed.number: best_links(
+                weighed.weights_TS, weighed.source.words, weighed.target.words
+            )
+            for weighed in explained
+        }
         # Compared by number and not by count: equally many others would be scored without an error.
-        numbers = [weighed.number for weighed in explained]
-        if numbers != self.numbers:
-            if numbers and numbers == self.numbers[: len(numbers)]:
-                first = f"the first {len(numbers)} of {len(self.numbers)} test sentences"
-                remedy = f"give rules.test_sentences={len(numbers)}"
+        if missing := [number for number in self.numbers if number not in by_number]:
+            if by_number and missing == self.numbers[-len(missing) :]:
+                first = f"the first {len(by_number)} of {len(self.numbers)} test sentences"
+                remedy = f"give rules.test_sentences={len(by_number)}"
                 raise XnmtError(f"the relevance has {first}; {remedy}")
             raise XnmtError("the relevance is not of this test set's sentences")
-        for sentence, weighed in zip(self.sentences, explained, strict=True):
-            if problem := _unlike(sentence, weighed):
-                raise XnmtError(problem)
-            yield best_links(
-                weighed.weights_TS, list(weighed.source.words), list(weighed.target.words)
-            )
+        yield from (by_number[number] for number in self.numbers)
 
     @cached_property
     def _backward(self) -> Alignments | None:
@@ -159,10 +203,9 @@ class Alignments:
             forward = list(self.links())
             if backward is None:
                 return {FORWARD: forward}
-            if backward.numbers != self.numbers:
-                # A symmetrisation needs both directions of the very same pairs.
-                raise XnmtError("the two directions leave out other pairs; raise corpus.max_length")
-            return _both(forward, [flipped(pair) for pair in backward.links()])
+            # A symmetrisation needs both directions of the very same pairs.
+            there = dict(zip(backward.numbers, backward.links(), strict=True))
+            return _both(forward, [flipped(there[number]) for number in self.numbers])
 
         return self._made(
             "alignment",
@@ -177,7 +220,9 @@ class Alignments:
         """Each target word linked to the source word at its own share of the sentence."""
 
         def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
-            lengths = [(len(s.source.split()), len(s.target.split())) for s in self.sentences]
+            lengths = [
+                (len(split_words(s.source)), len(split_words(s.target))) for s in self.sentences
+            ]
             return {FORWARD: [diagonal(*pair) for pair in lengths]}
 
         # No relevance in the recipe: it is the same under every explainer.
@@ -204,7 +249,7 @@ class Alignments:
         gold = self._gold
 
         def work(folder: Path) -> None:
-            lengths = [len(s.target.split()) for s in self.sentences]
+            lengths = [len(split_words(s.target)) for s in self.sentences]
             for method, links in aligned(folder).items():
                 # In Pharaoh's form, so that other tools can score the same links.
                 text = "".join(f"{to_pharaoh(pair)}\n" for pair in links)
@@ -220,17 +265,7 @@ class Alignments:
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )
-        return self._job.store.make(stage, work, version=3, cheap=True, **recipe)
-
-
-def _unlike(sentence: Sentence, weighed: Weighed) -> str | None:
-    """Return why tokens are not a sentence's words; None if they may be."""
-    for side in SIDES:
-        words, token_words = len(getattr(sentence, side).split()), getattr(weighed, side).words
-        if max(token_words, default=-1) + 1 != words:
-            problem = f"{words} {side} words of the corpus, but its tokens make"
-            return f"test sentence {weighed.number}: {problem} {max(token_words, default=-1) + 1}"
-    return None
+        return self._job.store.make(stage, work, version=4, cheap=True, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

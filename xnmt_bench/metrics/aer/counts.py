@@ -12,11 +12,21 @@ from xnmt_bench.corpora.alignment import Alignment
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.measuring.metric import ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 
 SOURCE: Literal[0] = 0  # places in a link
 TARGET: Literal[1] = 1
 BASES = "metric.aer.gold_base and metric.aer.hypothesis_base"
+BOUNDS = {
+    "links": Bounds(0),
+    "unaligned_links": Bounds(0),
+    "sure": Bounds(0),
+    "sure_links": Bounds(0, 1, of="sure"),
+    "possible_links": Bounds(0, 1, of="links"),
+    "target_words": Bounds(0),
+    "no_link": Bounds(0, 1, of="target_words"),
+    "no_sure_link": Bounds(0, 1, of="target_words"),
+}
 REVERSES = "metric.aer.gold_reverse and metric.aer.hypothesis_reverse"
 
 

@@ -14,6 +14,7 @@ from xnmt_bench.corpora.alignment import Alignment, AlignmentFile, Form, counts_
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
     DOUBTS,
@@ -27,6 +28,7 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
 from xnmt_bench.metrics.aer.counts import (
+    BOUNDS,
     about_reading,
     alignment_scores,
     count_links,
@@ -89,6 +91,7 @@ class AER(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds = BOUNDS
     columns = (
         Column(
             "aer",
@@ -186,7 +189,8 @@ class AER(SumMetric):
             settings |= job.learning_settings
             if method != FORWARD and kind == "explained":
                 settings[REVERSE] = alignments.reverse_family[:6]
-            return Evidence(units, {"links": artefact.fingerprint}, {SETTINGS: settings})
+            facts = {SETTINGS: settings, "left_out": alignments.left_out}
+            return Evidence(units, {"links": artefact.fingerprint}, facts)
 
         for method in BOTH if self.reverse else (FORWARD,):
             make = partial(counted, "explained", method, self.unaligned)
@@ -214,7 +218,7 @@ class AER(SumMetric):
         if self.text:
             pairs = read_pairs([Path(path) for path in self.text])
             # Lengths let a link beyond the end of a sentence be found, with its line.
-            lengths = [(len(x.split()), len(y.split())) for x, y in pairs]
+            lengths = [(len(split_words(x)), len(split_words(y))) for x, y in pairs]
         gold_path, path = Path(str(self.gold)), Path(str(self.hypothesis))
         gold = self._gold_file(gold_path).read(lengths)
 
@@ -277,4 +281,11 @@ class AER(SumMetric):
             f"{text}: {'; '.join(done for how, done in UNJUDGED.items() if how in hows)}."
             for text, hows in sorted(unjudged.items())
         ]
-        return [*counts, *of_files]
+        lost = {
+            f"{m.identity['corpus']} {m.identity['nmt'] or m.identity['explainer']}: "
+            f"{m.facts['left_out']} sentences are left out, since they cannot be read or it is not "
+            "known which words their subwords belong to."
+            for m in (s.measurement for s in scored)
+            if m.ok and m.facts.get("left_out")
+        }
+        return [*counts, *sorted(lost), *of_files]

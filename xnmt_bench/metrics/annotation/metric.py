@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from xnmt_bench.errors import ConfigError
 from xnmt_bench.measuring.measurement import BLIND as BLIND_FACT
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.annotation.answers import Answers, Group, read_answers
 from xnmt_bench.metrics.annotation.coefficients import (
     MISSING,
@@ -69,6 +69,13 @@ class Annotation(Metric):
         Key("between", "beside", "beside {}"),
         Key("explainer", "explainer"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        f"{SUM}annotations": Bounds(0),
+        f"{SUM}weight": Bounds(0),
+        f"{SUM}attended": Bounds(0),
+        f"{SUM}spread": Bounds(0, 1, of=f"{SUM}spread_asked"),
+        f"{SUM}*": Bounds(0, 1, of=f"{SUM}annotations"),
+    }
     columns = (
         Column(
             "agreement",

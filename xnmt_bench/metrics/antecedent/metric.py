@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import EXPLAINED, SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.nmt.comparing import compare, parts
@@ -58,6 +58,15 @@ class AntecedentWeight(Metric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "right": Bounds(0, 1, of="rows"),
+        "looked": Bounds(0, 1, of="rows"),
+        "looked_right": Bounds(0, 1, of="looked"),
+        # A unit may have fewer decisions than another.
+        f"{WEIGHT}*": Bounds(0, 1, nan=True),
+        f"{RIGHT}*": Bounds(0, 1, nan=True),
+    }
     columns = (
         Column(
             "difference",

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, Group
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.corpora.subwords import UNTIED
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.metrics.antecedent.passages import PassageCorpus
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.words.pieces import as_shares, first_pieces, segment_words, to_words
+from xnmt_bench.words.pieces import as_shares, count_through, first_pieces, to_words
 from xnmt_bench.words.significance import significant
 
 
@@ -28,7 +29,7 @@ class Placed:
         step: the first at which the true translation and a variant differ: the decision.
         segment: the sentence of the concatenation that the antecedent is in.
         words: the antecedent's places in it.
-        size: how many words that sentence has.
+        sizes: how many words each sentence of the concatenation has.
     """
 
     group: int
@@ -36,7 +37,7 @@ class Placed:
     step: int
     segment: int
     words: tuple[int, ...]
-    size: int
+    sizes: tuple[int, ...]
 
 
 class AntecedentWeights:
@@ -67,10 +68,12 @@ class AntecedentWeights:
             # A sentence that is too long is in no context, and others move up.
             if segment < 0 or not kept.issuperset(range(number - before, number)):
                 continue
-            source = sentences[number - group.antecedent.distance].source.split()
-            if words := _places(group.antecedent.words, source):
+            depth = segment + group.antecedent.distance
+            texts = [split_words(s.source) for s in sentences[number - depth : number + 1]]
+            tied = UNTIED not in self.texts.split(EVALUATED).source.words(index)
+            if tied and (words := _places(group.antecedent.words, texts[segment])):
                 step = self._step(index, group)
-                placed.append(Placed(document, index, step, segment, words, len(source)))
+                placed.append(Placed(document, index, step, segment, words, tuple(map(len, texts))))
         return placed
 
     def _step(self, index: int, group: Group) -> int:
@@ -102,18 +105,15 @@ class AntecedentWeights:
                 yield placed.group, self._weight(placed, relevances)
 
     def _weight(self, placed: Placed, relevance: SentenceRelevance) -> float:
-        ids = self.texts.split(EVALUATED).source[placed.sentence].tolist()
-        words, sizes = segment_words(self.texts.subwords[0], ids)
-        if sizes[placed.segment] != placed.size:
-            source = self.groups[placed.group].source
-            raise XnmtError(f"subwords and blanks do not agree on the words before {source!r}")
+        source, sizes = self.texts.split(EVALUATED).source, placed.sizes
+        words = count_through(source[placed.sentence], source.words(placed.sentence), sizes)
         # A blind explainer would favour words of many pieces, whose sums are greater.
         words_of_pieces = first_pieces if self._job.explained.explainer.blind else to_words
         # Steps count from the concatenation's beginning, rows from the first that is explained.
         row_1S = relevance.source_TS[placed.step - relevance.first][None]
-        shares_1N = as_shares(words_of_pieces(row_1S, [0], words))
+        shares_1N = as_shares(words_of_pieces(row_1S, [0], words, (1, sum(sizes))))
         start = sum(sizes[: placed.segment])
-        significant_1N = significant(shares_1N[:, start : start + placed.size])
+        significant_1N = significant(shares_1N[:, start : start + sizes[placed.segment]])
         return float(significant_1N[0, list(placed.words)].max())
 
 

@@ -26,7 +26,8 @@ import torch
 
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.substitutes import BothSides, Entry, Unit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.subwords import EOS, NO_WORD
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
@@ -135,7 +136,7 @@ class Interventions:
             number: of the sentence, from which the draw of substitutes follows.
             sentence: its target is the prefix of each decision.
         """
-        texts = [sentence.source.split(), sentence.target.split()]
+        texts = [split_words(sentence.source), split_words(sentence.target)]
         gold = sentence.gold or Gold()
         clean = self._read(texts, gold)
         singles = list(self._changes(number, texts, gold))
@@ -160,7 +161,7 @@ class Interventions:
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)
-        target_words = self._model.target_subwords.words(ids[PREFIX])
+        target_words = [*self._words(PREFIX, texts[PREFIX]), NO_WORD]
         first_T = np.diff(target_words, prepend=-1) != 0
         first_T[-1] = False  # EOS
         step_N = np.flatnonzero(first_T)
@@ -276,6 +277,10 @@ class Interventions:
         pairs.sort(key=lambda pair: [self._pieces(s, e) for s, e in enumerate(pair)] != pieces)
         return pairs if every else pairs[: self._most]
 
+    def _words(self, side: int, words: Sequence[str]) -> list[int]:
+        """Return the word of each piece, without EOS."""
+        return self._model.vocabularies[side].tie(" ".join(words)).words
+
     def _pieces(self, side: int, words: Iterable[str]) -> int:
         return len(self._model.vocabularies[side].encode(" ".join(words)))
 
@@ -331,8 +336,8 @@ class Interventions:
         clean: Clean,
     ) -> np.ndarray:
         """Return the effect of taking all from a word but its place, (N, W)."""
-        model, vocabulary, ids = self._model, self._model.vocabularies[side], clean.ids
-        word_of_piece = torch.tensor(vocabulary.words(ids[side])[:-1], device=device_of(model))
+        model, ids = self._model, clean.ids
+        word_of_piece = torch.tensor(self._words(side, words), device=device_of(model))
         batch: Batch = model.collate([(ids[SOURCE], ids[PREFIX])] * len(words))
         embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
         # Input j + 1 is target piece j, and EOS is not an input.

@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.bands import categories_of
 from xnmt_bench.corpora.substitutes import BothSides
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
 from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
@@ -71,6 +73,23 @@ class Causes(SumMetric):
         "an effect of at least metric.causes.least (0.05 by default), whatever words are named."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "usable_planted": Bounds(0, 1, of="planted"),
+        "usable_*": Bounds(0),
+        "unusable_*": Bounds(0),
+        "tau_*": Bounds(-1, 1, of="ranked_*"),
+        **{
+            f"{name}_*": Bounds(0, 1, of="usable_*")
+            for name in ("causal", "chance", "unknown", "strongest", "ranked", "flips")
+        },
+        "takes_both": Bounds(0),
+        "planted": Bounds(0),
+        "names_both": Bounds(0, 1, of="planted"),
+        "link_greatest": Bounds(0, 1, of="planted"),
+        "cue_greatest": Bounds(0, 1, of="planted"),
+        # A planted word without a substitute has no effect that is known.
+        **{n: Bounds(0, 1, of="planted", nan=True) for n in ("link", "cue", "both", "earlier")},
+    }
     columns = (
         *(
             column
@@ -255,13 +274,13 @@ class Causes(SumMetric):
         relevances = job.relevance(TEACHER_FORCING, source_alone=True)
         artefact = self._effects(job, categories)
         effects = load(artefact.path / FILE)
-        split, vocabularies = job.texts.split(EVALUATED), job.system.subwords
+        split = job.texts.split(EVALUATED)
         index_of = {number: index for index, number in enumerate(split.number.tolist())}
         numbers, rows, explained = [], [], set[str]()
         for relevance in relevances.read():
             if relevance.number in effects:
-                ids = [x[index_of[relevance.number]] for x in (split.source, split.target)]
-                words = [v.words(x.tolist()) for v, x in zip(vocabularies, ids, strict=True)]
+                index = index_of[relevance.number]
+                words = [side.words(index).tolist() for side in (split.source, split.target)]
                 rows.append(self._sum(effects[relevance.number], relevance, words, job.config.k))
                 numbers.append(relevance.number)
                 by_side = zip(SIDES, (relevance.source_TS, relevance.prefix_TT), strict=True)
@@ -305,7 +324,8 @@ class Causes(SumMetric):
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             # A step sees the whole source, and the prefix before it.
             seen = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
-            rankings = [Ranking.of_pieces(*side) for side in zip(by_side, words, strict=True)]
+            counts = [len(decision.effects["that", side]) for side in SIDES]
+            rankings = [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
             if decision.takes_both:
                 sums["takes_both"] += 1
             else:
@@ -313,12 +333,12 @@ class Causes(SumMetric):
                 pooled = judge_sides(rankings, which, k, self.least)
                 if pooled is not None:
                     sums.update({"usable_pooled": 1.0, "causal_pooled": pooled})
-            for ranking, seen_X, side_words, side in zip(rankings, seen, words, SIDES, strict=True):
+            for n, (ranking, side) in enumerate(zip(rankings, SIDES, strict=True)):
                 # Replacing one source word alone says little there.
                 if decision.takes_both and side == "source":
                     continue
-                equal_X = np.where(seen_X, 0.0, np.nan)
-                chance_W = Ranking.of_pieces(equal_X, side_words).named(k)
+                equal_X = np.where(seen[n], 0.0, np.nan)
+                chance_W = Ranking.of_pieces(equal_X, words[n], counts[n]).named(k)
                 for kind, name in (
                     ("which", side),
                     ("pair", f"pair_{side}"),
@@ -363,12 +383,18 @@ class Causes(SumMetric):
             for index, sentence in enumerate(sentences):
                 ids = [split.source[index].tolist(), split.target[index].tolist()]
                 # A context, or markers, would be lost where words are encoded anew.
-                if interventions.encode([sentence.source.split(), sentence.target.split()]) != ids:
+                texts = [split_words(sentence.source), split_words(sentence.target)]
+                if interventions.encode(texts) != ids:
                     raise NotApplicable(
                         "the system reads more than the words of a sentence, such as its context"
                     )
-            rows = list(zip(split.number[:count].tolist(), sentences, strict=True))
-            paths = shard_paths(folder, SHARDS, -(-count // SHARD))
+            # Of a subword of two words it is not known which of them has an effect.
+            rows = [
+                (int(split.number[index]), sentence)
+                for index, sentence in enumerate(sentences)
+                if not split.untied(index)
+            ]
+            paths = shard_paths(folder, SHARDS, -(-len(rows) // SHARD))
 
             def make(numbers: Sequence[int]) -> Iterator[int]:
                 for shard in numbers:
@@ -396,7 +422,7 @@ class Causes(SumMetric):
         return job.store.make(
             "causes",
             work,
-            version=4,
+            version=5,
             amount=Work(f"causes of {system.name}", count, "sentences"),
             model=system,
             encoded=job.texts.encoded,

@@ -60,14 +60,15 @@ class Ranking:
     pieces_W: np.ndarray
 
     @classmethod
-    def of_pieces(cls, relevance_X: np.ndarray, words: Sequence[int]) -> Ranking:
+    def of_pieces(cls, relevance_X: np.ndarray, words: Sequence[int], count: int) -> Ranking:
         """Rank the words of a side.
 
         Args:
             relevance_X: of pieces; NaN for what has none.
-            words: the word of each piece, -1 for none, as EOS has it.
+            words: the word of each piece, below 0 for none, as EOS has it.
+            count: how many words there are; one without a piece has no relevance.
         """
-        known_XW = (membership(words) > 0) & ~np.isnan(relevance_X)[:, None]
+        known_XW = (membership(words, count) > 0) & ~np.isnan(relevance_X)[:, None]
         relevance_XW = np.where(known_XW, relevance_X[:, None], -np.inf)
         best_W = relevance_XW.max(0, initial=-np.inf)
         pieces_W = (known_XW & (relevance_XW == best_W)).sum(0)

@@ -14,12 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from xnmt_bench.corpora.languages import CHARACTERS, UNKNOWN, cut_words, tokenizer_name
 from xnmt_bench.words import Weighed
 
 LITTLE = 0.2  # attention below which a source token is ignored (Berard et al. 2019)
 NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, and compared with
 ALIKE = 0.1  # how far their target lengths may differ
-GRAM = 4
+GRAM, GRAM_OF_CHARACTERS = 4, 16  # a word of Thai has about four characters
+ANY_LANGUAGES = (UNKNOWN, UNKNOWN)
 DIGITS = re.compile(r"\d+")
 CORRUPT = ("Cc", "Co", "Cs")  # control, private use, surrogate
 KEPT = "\t\n\r"
@@ -115,26 +117,37 @@ def source_contribution(sentence: Weighed) -> tuple[float, float]:
     return float(share_TS.sum(1).mean()), float(share_TS.max(1).mean())
 
 
-def top_four_gram(source: str, target: str) -> int:
-    """Return the translation's commonest 4-gram's count, less the source's (Raunak et al. 2021)."""
-    return _commonest(target.split()) - _commonest(source.split())
+def top_four_gram(source: str, target: str, languages: tuple[str, str] = ANY_LANGUAGES) -> int:
+    """Return the translation's commonest 4-gram's count, less the source's (Raunak et al. 2021).
+
+    Where words are characters, it is of sixteen.
+    """
+    source_count, target_count = map(_count_commonest, (source, target), languages)
+    return target_count - source_count
 
 
-def _commonest(words: Sequence[str]) -> int:
-    grams = Counter(zip(*(words[n:] for n in range(GRAM)), strict=False))  # the shortest ends it
+def _count_commonest(text: str, language: str) -> int:
+    words = cut_words(text, language)
+    size = GRAM_OF_CHARACTERS if tokenizer_name(language) == CHARACTERS else GRAM
+    grams = Counter(zip(*(words[n:] for n in range(size)), strict=False))  # the shortest ends it
     return max(grams.values(), default=0)
 
 
-def length_ratio(source: str, target: str) -> float:
+def length_ratio(source: str, target: str, languages: tuple[str, str] = ANY_LANGUAGES) -> float:
     """Return words of the translation over words of the source (Rikters 2018, section 4)."""
-    words = len(source.split())
-    return len(target.split()) / words if words else np.nan
+    source_words, target_words = map(len, map(cut_words, (source, target), languages))
+    return target_words / source_words if source_words else np.nan
 
 
 def digits_differ(source: str, target: str) -> bool:
     """Return whether the numbers in digits are not the same (Rikters 2018, section 4)."""
     # As bags: languages order numbers in other ways.
-    return Counter(DIGITS.findall(source)) != Counter(DIGITS.findall(target))
+    return Counter(_find_numbers(source)) != Counter(_find_numbers(target))
+
+
+def _find_numbers(text: str) -> list[str]:
+    # Arabic, Hindi and Thai have digits of their own, and Chinese texts wide ones.
+    return ["".join(str(unicodedata.digit(c)) for c in run) for run in DIGITS.findall(text)]
 
 
 def strange_symbols(source: str, target: str) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
+
+from xnmt_bench.corpora.languages import cut_words, language_code
 
 log = logging.getLogger(__name__)
 LEAST_WORDS = 4  # fewer words are ambiguous
@@ -27,7 +28,8 @@ def language(text: str, languages: Collection[str]) -> str:
         text: the text.
         languages: languages that it may be in, beside the usual ones.
     """
-    if len(text.split()) < LEAST_WORDS:
+    # Whichever language it is in: of a script without blanks each character counts.
+    if len(cut_words(text)) < LEAST_WORDS:
         return ""
     return str(_identifier(frozenset(languages)).model.classify(text)[0])
 
@@ -35,7 +37,7 @@ def language(text: str, languages: Collection[str]) -> str:
 @lru_cache(maxsize=64)
 def code(name: str) -> str:
     """Return py3langid's code of a language, such as `zh` for `zh-CN`; empty if unknown."""
-    short = re.split("[-_]", name.lower())[0]
+    short = language_code(name)
     if available() and short in _identifier(frozenset()).languages:  # of all that it knows
         return short
     if available():

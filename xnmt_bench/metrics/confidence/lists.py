@@ -27,7 +27,8 @@ class Thresholds(Section):
         contribution: source contribution below which a translation is one, too.
         chrf: below which a translation is unlike its reference.
         sure: percentage from which a confidence is normal.
-        shorter: words of the translation over those of the source, below which it is short.
+        shorter: words of the translation over those of the source, below which it is short; where
+            words are unlike, as characters of Chinese and words of English, over the usual ratio.
         longer: the same, above which it is long.
         strong: weight from which a link between words is strong, where translations are compared.
         alike: percentage points by which the scores of synonyms differ at most.
@@ -102,8 +103,9 @@ def recipes(at: Thresholds) -> list[Recipe]:
         ),
         Recipe(
             "length",
-            f"fewer than {at.shorter:g} or more than {at.longer:g} words a source word",
-            lambda c: (c["length_ratio"] < at.shorter) | (c["length_ratio"] > at.longer),
+            f"fewer than {at.shorter:g} or more than {at.longer:g} words a source word, or times "
+            "the usual where the words of the languages are unlike",
+            lambda c: (_relative_length(c) < at.shorter) | (_relative_length(c) > at.longer),
         ),
         Recipe("digits", "other numbers in digits", lambda c: c["digits_differ"] == 1),
         Recipe(
@@ -136,6 +138,11 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]
             recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(thresholds_of)))
             for recipe in recipes(at)
         }
+
+
+def _relative_length(columns: Columns) -> np.ndarray:
+    """Return words of the translation a source word, over the usual number if there is one."""
+    return columns["length_ratio"] / np.nan_to_num(columns["usual_length_ratio"], nan=1.0)
 
 
 class _Known(dict[str, np.ndarray]):

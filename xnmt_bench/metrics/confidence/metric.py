@@ -7,43 +7,66 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.annotated import AnnotatedCorpus
+from xnmt_bench.corpora.languages import (
+    BLANKS,
+    UNKNOWN,
+    require_tokenizers,
+    tokenizer_name,
+    tokenizer_signature,
+)
 from xnmt_bench.corpora.sentence import SIDES, Corpus, languages
 from xnmt_bench.corpora.text import decode_line, lines
 from xnmt_bench.dumps import Dump
+from xnmt_bench.dumps.base import ROUNDING
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
     SETTINGS,
+    TOKENIZER,
     Evidence,
     Measurement,
     PlannedRow,
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.sacre import warn_of_blanks
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.confidence.caption import caption
-from xnmt_bench.metrics.confidence.language import available, code
+from xnmt_bench.metrics.confidence.language import available
 from xnmt_bench.metrics.confidence.listing import listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
-from xnmt_bench.metrics.confidence.sentences import WORDS, Eos, Reading, Unit, numbers_of, rows
+from xnmt_bench.metrics.confidence.sentences import (
+    PERCENTAGES,
+    WORDS,
+    Eos,
+    Reading,
+    Unit,
+    numbers_of,
+    rows,
+)
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doors import ANNOTATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.store import Artefact, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
 log = logging.getLogger(__name__)
+# Scores that are shares of a sentence, or say whether something holds.
+SHARES = (
+    *("overlap", "attention_to_eos", "ignored_source", "source_contribution", "top_source"),
+    *("digits_differ", "wrong_language", "source_language", "in_training", "wass_to_uniform"),
+)
 UNLIKE = (
     "EOS has a row or column in some rows and not in others, which do not compare; "
     "metric.confidence.eos=drop makes them alike"
@@ -87,6 +110,20 @@ class Confidence(Metric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "label_*": Bounds(0, 1),
+        **{name: Bounds(0, 1, nan=True) for name in SHARES},
+        **{f"{name}_pct": Bounds(0, 100, nan=True) for name in PERCENTAGES},
+        "bleu": Bounds(0, 100),
+        "chrf": Bounds(0, 100),
+        "ter": Bounds(0),
+        # Other tools print log-probabilities rounded.
+        "log_probability": Bounds(high=ROUNDING, nan=True),
+        "source_words": Bounds(0),
+        "target_words": Bounds(0),
+        # A detector has no number of a sentence that it cannot judge.
+        "*": Bounds(nan=True),
+    }
     columns = (
         Column(
             "confidence_pct",
@@ -167,6 +204,7 @@ class Confidence(Metric):
                 "top_source",
                 "top_four_gram",
                 "length_ratio",
+                "usual_length_ratio",
                 "digits_differ",
                 "wrong_language",
                 "source_language",
@@ -198,6 +236,7 @@ class Confidence(Metric):
         door = job.door("relevance")
         if door is not None and (dump := door.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
+            require_tokenizers(*pair)
             dump_keys = {"corpus": f"{door.format} dump", "nmt": door.name}
             dump_keys["explainer"] = dump.method or ("attention" if dump.attention else "relevance")
             dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
@@ -206,6 +245,7 @@ class Confidence(Metric):
             make = partial(self._of_dump, job, dump, pair)
             yield PlannedRow.without_system(identity, make, {"relevance": door.fingerprint})
             return
+        require_tokenizers(*languages(job.corpus))
         if outputs := job.door("outputs"):  # of another system, which ours is made to say
             # The row is named by both: whose translations, and whose weights.
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
@@ -217,17 +257,20 @@ class Confidence(Metric):
 
     def _of_dump(self, job: Job, dump: Dump[Any], pair: Sequence[str | None]) -> Evidence:
         weighed_sentences = job.weighed_sentences()
+        reading = self._reading(weighed_sentences.shares, pair, dump.unread_eos)
+        tokenizer = tokenizer_name(reading.languages[1])
+        if tokenizer == BLANKS:  # a dump holds words between blanks
+            tokenizer = "none"
         references, reference = None, job.config.relevance.reference
         if reference is not None:
             texts = enumerate(lines(Path(reference)), start=1)
             references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
-        reading = self._reading(weighed_sentences.shares, pair, dump.unread_eos)
-        artefact = self._made(
-            job, weighed_sentences, reading, references, partial(sentence_quality, "none")
-        )
+            warn_of_blanks(references, tokenizer, "relevance.target_language")
+        quality = partial(sentence_quality, tokenizer)
+        artefact = self._made(job, weighed_sentences, reading, references, quality)
         sources = read_table(artefact.path / SENTENCES, ["source"])["source"].to_pylist()
         # Two dumps of the same sources are paired, by systems or by tools.
-        return self._evidence(artefact, f"dump {fingerprint({'sources': sources})}")
+        return self._evidence(artefact, reading, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
         corpus, door, labels = job.corpus, job.door("outputs"), None
@@ -248,19 +291,21 @@ class Confidence(Metric):
             )
         _, target = languages(corpus)
         references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
+        tokenizer = tokenizer_name(target)
+        warn_of_blanks(references, tokenizer, "the corpus's target language")
 
         # Raw texts: chrF and BLEU of tokenised ones would differ from those of `metric=[quality]`.
         def quality(text: str, reference: str) -> dict[str, float]:
-            return sentence_quality("13a", corpus.raw(text, target), reference)
+            return sentence_quality(tokenizer, corpus.raw(text, target), reference)
 
         reading = self._reading(weighed_sentences.shares, languages(corpus))
         # Translations of a file are another system's, whose training data are unknown.
         train = None if door is not None else job.system.learnt_texts.corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
-        evidence = self._evidence(artefact, test_set, labels)
+        evidence = self._evidence(artefact, reading, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
         if door is None or door.format != ANNOTATED:  # it is of the configured test set
-            facts[SETTINGS] = {"test sentences": job.explained_sentences} | job.search_settings
+            facts[SETTINGS] |= {"test sentences": job.explained_sentences} | job.search_settings
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)
@@ -269,7 +314,7 @@ class Confidence(Metric):
     def _reading(
         self, shares: bool, pair: Sequence[str | None], unread_eos: bool = False
     ) -> Reading:
-        source, target = (code(name) if name else "" for name in pair)
+        source, target = (name or UNKNOWN for name in pair)
         return Reading(self.definition, self.eos, self.unit, shares, (source, target), unread_eos)
 
     def _made(
@@ -288,7 +333,10 @@ class Confidence(Metric):
             problems: list[str] = []
             ends: set[str] = set()
             # The first goes into the error if nothing can be read, their number under the table.
-            good = _ends_noted(skip_unreadable(weighed_sentences, problems), ends)
+            sentences: Iterable[Weighed | DataError] = weighed_sentences
+            if reading.unit == "words":
+                sentences = require_words(sentences)
+            good = _ends_noted(skip_unreadable(sentences, problems), ends)
             kept = written(good, folder / WEIGHTS, weighed_sentences.shares)
             train = None if trained_on is None else trained_on.sentences("train")
             columns = rows(kept, reading, references, quality, train)
@@ -304,17 +352,22 @@ class Confidence(Metric):
         return job.store.make(
             "confidence",
             work,
-            version=4,
+            version=5,
             cheap=True,
             weights=weighed_sentences.fingerprint,
             references=references and fingerprint({"texts": references}),
             language=available(),  # with the detector installed, other columns are filled
             reading=vars(reading),
+            tokenizer=tokenizer_signature(*reading.languages),
             trained_on=None if trained_on is None else trained_on.recipe(),
         )
 
     def _evidence(
-        self, artefact: Artefact, test_set: str, labels: Sequence[Mapping[str, bool]] | None = None
+        self,
+        artefact: Artefact,
+        reading: Reading,
+        test_set: str,
+        labels: Sequence[Mapping[str, bool]] | None = None,
     ) -> Evidence:
         """Return the scores as units, beside annotated `labels` by sentence."""
         path = artefact.path / SENTENCES
@@ -328,6 +381,7 @@ class Confidence(Metric):
         units = Units(test_set, numbers, values)
         facts = {name: artefact.facts[name] for name in ("eos", "unread_eos")}
         facts |= {"left_out": len(artefact.facts["problems"])}
+        facts[SETTINGS] = {TOKENIZER: tokenizer_signature(*reading.languages)}
         files = {"sentences": path, "weights": artefact.path / WEIGHTS}
         return Evidence(units, {"weights": artefact.fingerprint}, facts, files)
 

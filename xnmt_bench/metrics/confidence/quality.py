@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from sacrebleu.metrics import BLEU, CHRF, TER
+from xnmt_bench.measuring.sacre import scorers
 
 
 def sentence_quality(tokenize: str, translation: str, reference: str) -> dict[str, float]:
     """Score a sentence alone: BLEU with exponential smoothing and no shorter n-grams.
 
     Args:
-        tokenize: BLEU's tokeniser: `13a` for text, `none` for tokens.
+        tokenize: BLEU's tokenizer: `none` for tokens, else that of the language.
         translation: the translation.
         reference: its reference.
     """
-    metrics = {"bleu": _bleu(tokenize), "chrf": CHRF(), "ter": TER()}
     # As a corpus of one: `sentence_score` would print advice for each.
-    return {n: m.corpus_score([translation], [[reference]]).score for n, m in metrics.items()}
-
-
-@lru_cache(maxsize=4)
-def _bleu(tokenize: str) -> BLEU:
-    return BLEU(tokenize=tokenize, smooth_method="exp", effective_order=False, force=True)
+    return {
+        name: metric.corpus_score([translation], [[reference]]).score
+        for name, metric in scorers(tokenize).items()
+    }

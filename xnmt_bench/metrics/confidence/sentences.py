@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from xnmt_bench.corpora.languages import cut_words, tokenizer_name
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.confidence import detectors
-from xnmt_bench.metrics.confidence.language import available, language
+from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.lists import in_training
 from xnmt_bench.metrics.confidence.scores import (
     Definition,
@@ -49,7 +50,7 @@ class Reading:
     eos: Eos
     unit: Unit
     shares: bool
-    languages: tuple[str, str]  # as py3langid has them
+    languages: tuple[str, str]
     unread_eos: bool = False
 
     def read(self, sentence: Weighed) -> Weighed:
@@ -91,7 +92,7 @@ def rows(
     sentence_rows: list[dict[str, Any]] = []
     shares_N, lengths_N = list[np.ndarray](), list[int]()
     for sentence in sentences:
-        row = _of_texts(sentence, reading.languages)
+        row = _measure_texts(sentence, reading.languages)
         row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
         # Kept apart from the rows, since these are columns of a table.
         shares_N.append(row.pop("shares"))
@@ -113,6 +114,9 @@ def rows(
     to_data = detectors.WassToData(shares_N, lengths_N)
     for index, row in enumerate(sentence_rows):
         row["wass_to_data"] = to_data.of(index)
+    usual = _usual_length_ratio(sentence_rows, reading.languages)
+    for row in sentence_rows:
+        row["usual_length_ratio"] = usual
     if train is not None:
         pairs = [(row["source"], row["target"]) for row in sentence_rows]
         for row, in_train in zip(sentence_rows, in_training(pairs, train), strict=True):
@@ -175,24 +179,43 @@ def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
     }
 
 
-def _of_texts(sentence: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
+def _usual_length_ratio(
+    sentence_rows: Sequence[Mapping[str, Any]], languages: tuple[str, str]
+) -> float:
+    """Return the median of target words over source words, where sides have unlike words.
+
+    A right translation has more characters of Chinese than words of English, so that one number
+    of words a word is not short or long in all pairs of languages. It is the references' ratio
+    where there are references, else the translations' own; NaN where words are alike.
+    """
+    if len(set(map(tokenizer_name, languages))) < 2:
+        return np.nan
+    ratios = [
+        detectors.length_ratio(row["source"], row.get("reference", row["target"]), languages)
+        for row in sentence_rows
+    ]
+    return float(np.nanmedian(ratios)) if not np.isnan(ratios).all() else np.nan
+
+
+def _measure_texts(sentence: Weighed, languages: tuple[str, str]) -> dict[str, Any]:
     source, target = sentence.source.text, sentence.target.text
     detected_language, wrong, untranslated = "", np.nan, np.nan
-    if all(languages) and available() and (detected_language := language(target, languages)):
+    codes = [code(name) if name else "" for name in languages]
+    if all(codes) and (detected_language := language(target, codes)):
         wrong, untranslated = (
-            float(detected_language != languages[1]),
-            float(detected_language == languages[0]),
+            float(detected_language != codes[1]),
+            float(detected_language == codes[0]),
         )
     return {
         "sentence": sentence.number,
-        "top_four_gram": detectors.top_four_gram(source, target),
-        "length_ratio": detectors.length_ratio(source, target),
+        "top_four_gram": detectors.top_four_gram(source, target, languages),
+        "length_ratio": detectors.length_ratio(source, target, languages),
         "digits_differ": float(detectors.digits_differ(source, target)),
         "wrong_language": wrong,
         "source_language": untranslated,
         "strange_symbols": detectors.strange_symbols(source, target),
-        "source_words": len(source.split()),
-        "target_words": len(target.split()),
+        "source_words": len(cut_words(source, languages[0])),
+        "target_words": len(cut_words(target, languages[1])),
         "language": detected_language,
         "copied": common(source, target),
         "source": source,

@@ -14,10 +14,10 @@ from xnmt_bench.corpora.alignment import AlignmentFile, to_pharaoh
 from xnmt_bench.corpora.consistency import Suite, bare, pairs
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
 from xnmt_bench.corpora.text import present
-from xnmt_bench.corpora.tokens import align_tokens
+from xnmt_bench.corpora.tokens import align_tokens, split_words
 from xnmt_bench.errors import DataError, NotApplicable
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
 from xnmt_bench.words import Tokens
 from xnmt_bench.words.eflomal import align, aligner
@@ -88,14 +88,14 @@ def of_file(
     def work(folder: Path) -> dict[str, Any]:
         # Other tools split at ' ' alone, where a no-break space holds two words together.
         for number, pair in pairs_by_number.items():
-            if any(text.split() != text.split(" ") for text in map(_single, pair)):
+            if any(split_words(text) != text.split(" ") for text in map(_single, pair)):
                 log.warning(
                     "%s:%d: between words stands another blank than ' ', which counts too",
                     path,
                     number + 1,
                 )
         lengths = [
-            tuple(len(text.split()) for text in pairs_by_number.get(n, ()))
+            tuple(len(split_words(text)) for text in pairs_by_number.get(n, ()))
             for n in range(sentences)
         ]
         # A line of a sentence that was not translated cannot be checked for its range.
@@ -115,7 +115,7 @@ def _store_links(
     store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
 ) -> tuple[Artefact, dict[int, Links]]:
     """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
-    artefact = store.make("consistency_links", work, version=2, cheap=True, of=linked_id, **recipe)
+    artefact = store.make("consistency_links", work, version=3, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
 
 
@@ -136,12 +136,10 @@ def of_relevance(
 
     def work(folder: Path) -> dict[str, Any]:
         links = {}
-        for sentence in skip_unreadable(weighed_sentences):
-            best = best_links(
-                sentence.weights_TS, list(sentence.source.words), list(sentence.target.words)
-            )
+        for sentence in skip_unreadable(require_words(weighed_sentences)):
+            best = best_links(sentence.weights_TS, sentence.source.words, sentence.target.words)
             source, target = (
-                carried(tokens, text.split())
+                carried(tokens, split_words(text))
                 for tokens, text in zip(
                     (sentence.source, sentence.target),
                     pairs_by_number[sentence.number],
@@ -240,7 +238,7 @@ def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
 def _bare(text: str) -> str:
     """Return as many words in lower case, without the punctuation at their ends."""
     # A word of punctuation alone stays, or places would move.
-    return " ".join(bare(word) or word for word in text.split())
+    return " ".join(bare(word) or word for word in split_words(text))
 
 
 def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
@@ -248,13 +246,15 @@ def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
 
     Both are cuts of one text, so letters tell; else the cheapest edits do.
     """
-    token_words = tokens.text.split()
+    # A word without a piece is not among them.
+    whole = tokens.whole()
+    by_number = {n: word for n, word in zip(whole.words, whole.pieces, strict=True) if n >= 0}
+    numbers, token_words = list(by_number), list(by_number.values())
     # Tokenisers may change letters, as quotes; then counting letters would drift.
     if "".join(token_words) != "".join(words):
-        return {i: [j] for i, j in align_tokens(token_words, words)}
-    token_word_of, text_word_of = (
-        [n for n, word in enumerate(cut) for _ in word] for cut in (token_words, words)
-    )  # of each letter, its word
+        return {numbers[i]: [j] for i, j in align_tokens(token_words, words)}
+    token_word_of = [n for n, word in by_number.items() for _ in word]  # of each letter
+    text_word_of = [n for n, word in enumerate(words) for _ in word]
     # By letters, since both texts are equal but for their blanks.
     places: dict[int, list[int]] = {}
     for i, j in dict.fromkeys(zip(token_word_of, text_word_of, strict=True)):

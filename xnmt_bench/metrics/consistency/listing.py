@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.alignment import to_pharaoh
 from xnmt_bench.corpora.consistency import Entity, Item, Suite
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.measuring.listing import Listing, Matrix
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
@@ -53,7 +54,7 @@ def _row(
     # An entity may stand in an earlier sentence, which the reader then has to see.
     sentences = sorted({item.sentence - item.entity.back, item.sentence})
     sources, targets = (
-        [suite.sentences[n].source.split() for n in sentences],
+        [split_words(suite.sentences[n].source) for n in sentences],
         [list(translations[n].words) for n in sentences],
     )
     # Where each sentence's words stand when an earlier one is before it, with a mark between.
@@ -189,7 +190,7 @@ def _matrices(columns: Mapping[str, list[Any]]) -> Iterator[tuple[int, Matrix]]:
     for number, (links, mentions) in enumerate(
         zip(columns["links"], columns["mentions"], strict=True)
     ):
-        source, target = (columns[side][number].split() for side in ("source", "translation"))
+        source, target = (split_words(columns[side][number]) for side in ("source", "translation"))
         weights = np.zeros((len(target), len(source)))
         for s, t in from_pharaoh(links):
             # A link is there or not; only relevance has degrees.

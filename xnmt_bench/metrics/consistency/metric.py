@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from omegaconf import DictConfig
@@ -15,6 +15,7 @@ from xnmt_bench.corpora.alignment import counts_from_one
 from xnmt_bench.corpora.consistency import (
     CHAINS,
     OWN,
+    SUBSETS,
     BringsSuite,
     Resolver,
     Suite,
@@ -22,6 +23,7 @@ from xnmt_bench.corpora.consistency import (
     read_suite,
 )
 from xnmt_bench.corpora.sentence import Corpus, Links
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
@@ -36,7 +38,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
     CLUSTERS,
@@ -55,7 +57,7 @@ from xnmt_bench.metrics.consistency.points import (
     weigh_suite,
     write_entity_relevance,
 )
-from xnmt_bench.metrics.consistency.statistics import results, statistics
+from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, results, statistics
 from xnmt_bench.metrics.consistency.translation_set import REFERENCE, TranslationSet, translated
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
@@ -126,6 +128,24 @@ class Consistency(SumMetric):
         Key("explainer", "explainer", "relevance: {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "items": Bounds(1),
+        "consistent": Bounds(0, 1, of="determined"),
+        "pronoun_n": Bounds(0, 1, of="pronoun_known"),
+        "accurate": Bounds(0, 1, of="gold"),
+        "hit_*": Bounds(0, 1, of="gold_*"),
+        **{f"{name}_right": Bounds(0, 1, of=name) for name in SUBSETS},
+        "expected": Bounds(0, 1, of="expecting"),
+        "resolved": Bounds(0, 1, of="resolvable"),
+        "we_decide": Bounds(0, 1, of="both_decide"),
+        "resolver_decides": Bounds(0, 1, of="both_decide"),
+        "pointed": Bounds(0, 1, of="pointing"),
+        "pointed_there": Bounds(0, 1, of="going"),
+        f"{POINTED}*": Bounds(0, 1, of=f"{POINTING}*"),
+        "on_markers": Bounds(0, 1, of="marker_n"),
+        # Everything is of some pronouns.
+        "*": Bounds(0, 1, of="items"),
+    }
     columns = (
         Column(
             "consistency",
@@ -436,7 +456,7 @@ class Consistency(SumMetric):
         learn_from = job.corpus if self.learn_from == TRAIN else learn_from
         aligned, links = translation_set.links(self.links, learn_from)
         translations = {
-            n: Translation(text.split(), links[n])
+            n: Translation(split_words(text), links[n])
             for n, (_, text) in translation_set.pairs.items()
             if n in links  # an explainer may leave sentences out
         }

@@ -22,7 +22,7 @@ from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, POINTS_OF
 from xnmt_bench.options import Count, Seed
-from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 
@@ -160,26 +160,31 @@ def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
 
     of_all = sorted((row for row in rows if row["pronoun"] == ALL), key=title)
     by_system = {name: list(group) for name, group in groupby(of_all, title)}
+    every_block = [
+        (name, *fitting(group, "explainers", lambda _: 0.3)) for name, group in by_system.items()
+    ]
+    blocks, note = fitting(every_block, "systems", lambda block: 0.5 + 0.3 * len(block[1]))
     figure, axes = plt.subplots(
-        len(by_system),
+        len(blocks),
         1,
         squeeze=False,
         sharex=True,
-        figsize=(7.0, 1.0 + sum(0.5 + 0.3 * len(group) for group in by_system.values())),
-        gridspec_kw={"height_ratios": [len(group) + 1 for group in by_system.values()]},
+        figsize=(7.0, 1.0 + sum(0.5 + 0.3 * len(group) for _, group, _ in blocks)),
+        gridspec_kw={"height_ratios": [len(group) + 1 for _, group, _ in blocks]},
     )
-    for ax, (name, group) in zip(axes[:, 0], by_system.items(), strict=True):
+    for ax, (name, group, rows_note) in zip(axes[:, 0], blocks, strict=True):
         for place, row in enumerate(group):
             color = BLIND_COLOR if row["blind"] else COLOR
             values = [100 * row[key] for key in ("low", "high")]
             ax.plot(values, [place, place], color=color, linewidth=2)
             label = "blind" if row["blind"] else "asks the model"
             ax.plot(100 * row["change"], place, "o", color=color, label=label)
-        ax.set_yticks(range(len(group)), [row["explainer"].replace("_", " ") for row in group])
+        labels = name_labels(row["explainer"] for row in group)
+        ax.set_yticks(range(len(group)), [labels[row["explainer"]] for row in group])
         ax.set_ylim(len(group) - 0.4, -0.6)  # the first above, and room for whole dots
         ax.axvline(0, color="black", linewidth=0.6)
-        ax.set_title(name, fontsize=10)
+        ax.set_title(wrapped(name, 5, rows_note), fontsize=10)
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
     axes[-1, 0].set_xlabel("points at the right entity: after less before, percentage points")
-    legend_below(figure, axes[:, 0])
+    lay_out(figure, axes[:, 0], note)
     return figure

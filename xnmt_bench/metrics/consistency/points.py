@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.consistency import Item
 from xnmt_bench.corpora.subwords import MARKER
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun
 from xnmt_bench.metrics.consistency.links import Pairs, carried
 from xnmt_bench.parquet import write_table
-from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.pieces import as_shares, to_words
 
@@ -67,7 +68,7 @@ def weigh_suite(
     sentences = {item.sentence for item in items}
     return {
         sentence.number: weigh_words(sentence, *pairs[sentence.number])
-        for sentence in skip_unreadable(weighed_sentences)
+        for sentence in skip_unreadable(require_words(weighed_sentences))
         if sentence.number in sentences
     }
 
@@ -122,14 +123,12 @@ def write_entity_relevance(
 
 def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights:
     """Return the weights of a suite's words."""
-    target_words = translation.split()
-    weights_YX = to_words(
-        sentence.weights_TS, list(sentence.target.words), list(sentence.source.words)
-    )
+    source_words, target_words = split_words(source), split_words(translation)
+    weights_YX = to_words(sentence.weights_TS, sentence.target.words, sentence.source.words)
     # The system may cut words otherwise than the suite, whose places the pronouns have.
     row_weights = _carry_rows(weights_YX, sentence, target_words)
-    weights_of_words = np.zeros((len(target_words), len(source.split())))
-    for column, places in carried(sentence.source, source.split()).items():
+    weights_of_words = np.zeros((len(target_words), len(source_words)))
+    for column, places in carried(sentence.source, source_words).items():
         for place in places:
             # Summed, since each is a part of a word.
             weights_of_words[:, place] += row_weights[:, column]
@@ -138,7 +137,7 @@ def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights
         return WordWeights(weights_of_words, None)
     # A share of what helps, since relevance of many explainers has either sign.
     shares_T1 = as_shares(sentence.weights_TS) @ marker_S[:, None].astype(np.float64)
-    shares_Y1 = to_words(shares_T1, list(sentence.target.words), [0])
+    shares_Y1 = to_words(shares_T1, sentence.target.words, [0])
     return WordWeights(weights_of_words, _carry_rows(shares_Y1, sentence, target_words)[:, 0])
 
 

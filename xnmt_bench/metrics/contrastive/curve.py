@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LABELS = {"bleu": "BLEU, validation", "contrastive": "accuracy %, contrastive"}
+LABELS = {
+    "bleu": "BLEU, validation",
+    "chrf": "chrF, validation",
+    "contrastive": "accuracy %, contrastive",
+}
 
 
 def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
-    """Return BLEU and accuracy over the steps of a training, an axes each.
+    """Return BLEU, or chrF, and accuracy over the steps of a training, an axes each.
 
     Args:
         system: its name.
@@ -20,7 +24,7 @@ def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
     """
     import matplotlib.pyplot as plt  # slow, and seldom drawn
 
-    from xnmt_bench.report.figure import style
+    from xnmt_bench.report.figure import lay_out, style, wrapped
 
     names = [name for name in LABELS if name in curve[0]]
     figure, axes = plt.subplots(
@@ -31,7 +35,7 @@ def curve_figure(system: str, curve: Sequence[dict[str, float]]) -> Figure:
         ax.plot(steps, [epoch[name] for epoch in curve], **style(names, name), markersize=4)
         ax.set_ylabel(LABELS[name], fontsize=9)
         ax.grid(linewidth=0.3, alpha=0.6)
-    axes[0, 0].set_title(system, fontsize=10)
+    axes[0, 0].set_title(wrapped(system, 5), fontsize=10)
     axes[-1, 0].set_xlabel("updates")
-    figure.tight_layout()
+    lay_out(figure)
     return figure

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from xnmt_bench.corpora.contrastive import (
     ContrastiveSet,
     find_sets,
     read_groups,
+    require_pair,
     to_lines,
 )
-from xnmt_bench.corpora.sentence import lang_pair
 from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
@@ -32,6 +32,7 @@ from xnmt_bench.measuring.metric import (
     hundredths,
     ratio,
 )
+from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.contrastive.curve import curve_figure
 from xnmt_bench.metrics.contrastive.groups import listings
 from xnmt_bench.metrics.contrastive.measured_set import MeasuredSet, Options, Scores
@@ -56,7 +57,8 @@ class Contrastive(SumMetric):
 
     Args:
         sets: `corpus` (the corpus's own), `voita`, `contrapro`, `build` (made from the corpus's
-            test documents), or paths of files.
+            test documents), or paths of files, behind their languages where a file does not say
+            them: `en-fr:FILE`.
         data: the folder that holds `voita/` and `contrapro/`.
         groups: a file with the numbers of the groups that are compared, one a line, of one set.
         lowercase: the sets are read in small letters.
@@ -76,6 +78,11 @@ class Contrastive(SumMetric):
         "sentences back to what decides. Chance: the mean of 1/n over groups of n variants."
     )
     keys = (Key("part", "part"),)
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "right": Bounds(0, 1, of="rows"),
+        "chance": Bounds(0, 1, of="rows"),
+    }
     columns = (
         Column(
             "accuracy",
@@ -159,13 +166,9 @@ class Contrastive(SumMetric):
             log.info(
                 "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
             )
-        other = {contrastive_set.lang_pair for contrastive_set in sets} - {lang_pair(job.corpus)}
-        # A file of scores may be of any system.
-        if other and job.door("scores") is None:
-            system_pair = lang_pair(job.corpus)
-            raise XnmtError(
-                f"contrastive set {name} is {min(other)}, the system's corpus {system_pair}"
-            )
+        if job.door("scores") is None:  # a file of scores may be of any system
+            for contrastive_set in sets:
+                require_pair(contrastive_set, job.corpus)
         if self.options.groups is not None:
             sets = [_chosen(contrastive_set, Path(self.options.groups)) for contrastive_set in sets]
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +15,9 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.parcorfull import carried
 from xnmt_bench.corpora.sentence import SIDES, Gold, Links, Mention, Sentence
-from xnmt_bench.corpora.tokens import align_tokens
-from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.corpora.subwords import NO_WORD, SEPARATOR, UNTIED
+from xnmt_bench.corpora.tokens import align_tokens, split_words
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.coref_attention.links import PlacedMention
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -23,8 +25,9 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.ibm_model_1 import agreed_links
-from xnmt_bench.words.pieces import as_shares, first_pieces, segment_words, to_words
+from xnmt_bench.words.pieces import as_shares, count_through, first_pieces, to_words
 
+log = logging.getLogger(__name__)
 LEARNT_FROM = 100_000  # training pairs, the first ones, that word alignment learns from
 # A sentence's index; for each side its weights (I, N) over each context sentence, nearest first.
 Blocks = Iterator[tuple[int, dict[str, list[np.ndarray]]]]
@@ -84,10 +87,10 @@ class ContextWeights:
     def _outputs(self) -> list[tuple[list[str], dict[int, int]]]:
         """The words of each own translation, and where the reference's words are among them."""
         # All test sentences are translated, the first of them explained.
-        pairs = zip(self.sentences, self._job.outputs().texts, strict=False)
+        pairs = zip(self.sentences, map(split_words, self._job.outputs().texts), strict=False)
         return [
-            (text.split(), dict(align_tokens(sentence.target.split(), text.split())))
-            for sentence, text in pairs
+            (words, dict(align_tokens(split_words(sentence.target), words)))
+            for sentence, words in pairs
         ]
 
     @cached_property
@@ -99,7 +102,7 @@ class ContextWeights:
         spoken: dict[str, list[Spoken]] = {side: [] for side in SIDES}
         for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
             gold = sentence.gold or Gold()
-            spoken["source"].append(_spoken(sentence.source.split(), gold.source_mentions))
+            spoken["source"].append(_spoken(split_words(sentence.source), gold.source_mentions))
             spoken["target"].append(_spoken(output, carried(gold.target_mentions, place)))
         return spoken
 
@@ -112,7 +115,7 @@ class ContextWeights:
         ]
         train = islice(self._job.corpus.sentences("train"), LEARNT_FROM)
         return agreed_links(
-            word_pairs, ((pair.source.split(), pair.target.split()) for pair in train)
+            word_pairs, ((split_words(pair.source), split_words(pair.target)) for pair in train)
         )
 
     @cached_property
@@ -120,7 +123,7 @@ class ContextWeights:
         """Share of the reference mentions' words that the translation has; None without any."""
         there = []
         for sentence, (output, place) in zip(self.sentences, self._outputs, strict=True):
-            words, gold = sentence.target.split(), sentence.gold or Gold()
+            words, gold = split_words(sentence.target), sentence.gold or Gold()
             inside = [n for m in gold.target_mentions for n in m.words]
             # Carried and unchanged: a substituted word may be another entity.
             there += [n in place and output[place[n]] == words[n] for n in inside]
@@ -136,6 +139,8 @@ class ContextWeights:
 
     def weights(self) -> Blocks:
         """Yield raw weights (I, N) over each context sentence; sentences without any are left out.
+
+        So are those whose subwords cannot be tied to words.
 
         Of an explainer that can tell, it is how much each word looks at the words of its own side
         (of attention: the self-attention of encoder and decoder, or what else looks at the
@@ -161,15 +166,16 @@ class ContextWeights:
     def _own_side(self) -> Blocks:
         """Yield weights of the current words over all words of their side."""
         explainer, model = self._explained.ready, self._job.system.model
-        for index in range(len(self.sentences)):
+        for index in filter(self._tied, range(len(self.sentences))):
             # One by one, since `own_side` is of one sentence.
             batch = model.collate([(self._own.source[index], self._own.target[index])])
             blocks = {}
             for side, weights_XX in zip(SIDES, explainer.own_side(model, batch), strict=True):
                 closed = side == "source" and model.reads_alone
                 words, sizes = self._words(side, index, closed)
+                size = sum(sizes)
                 weights_of_words = to_words(
-                    weights_XX.detach().cpu().double().numpy(), words, words
+                    weights_XX.detach().cpu().double().numpy(), words, words, (size, size)
                 )
                 # Rows of the current sentence, which stands last.
                 blocks[side] = _blocks(weights_of_words[sum(sizes[:-1]) :], sizes)
@@ -179,35 +185,44 @@ class ContextWeights:
         """Yield relevance of all words of a side, for the current words of that side."""
         words_of_pieces = first_pieces if self._explained.explainer.blind else to_words
         for index, relevance in enumerate(self._job.relevance(REAL)):
+            if not self._tied(index):
+                continue
             source_words, source_sizes = self._words("source", index)
             target_words, target_sizes = self._words("target", index)
-            steps = target_words[relevance.first :]
-            current = [w - sum(target_sizes[:-1]) if w >= 0 else -1 for w in steps]
-            source_YX = as_shares(words_of_pieces(relevance.source_TS, current, source_words))
-            target_YY = as_shares(words_of_pieces(relevance.prefix_TT, current, target_words))
+            steps, size = target_words[relevance.first :], target_sizes[-1]
+            current = np.where(steps >= 0, steps - sum(target_sizes[:-1]), NO_WORD)
+            source_YX, target_YY = (
+                as_shares(words_of_pieces(scores, current, words, (size, sum(sizes))))
+                for scores, words, sizes in (
+                    (relevance.source_TS, source_words, source_sizes),
+                    (relevance.prefix_TT, target_words, target_sizes),
+                )
+            )
             # Relevance is of target words; source words get theirs through the best alignment.
             source_IX = _of_source(source_YX, source_sizes[-1])
             # Shares are of the whole side, so that blocks of the context sum to less than 1.
             blocks = _blocks(source_IX, source_sizes), _blocks(target_YY, target_sizes)
             yield index, dict(zip(SIDES, blocks, strict=True))
 
-    def _words(self, side: str, index: int, closed: bool = False) -> tuple[list[int], list[int]]:
+    def _tied(self, index: int) -> bool:
+        """Return whether it is known of each piece of a concatenation which word it belongs to."""
+        sides = (self._own.source, self._own.target)
+        if any(UNTIED in side.words(index) for side in sides):
+            log.warning("left out: sentence %d: a subword may be a part of two words", index)
+            return False
+        return True
+
+    def _words(self, side: str, index: int, closed: bool = False) -> tuple[np.ndarray, list[int]]:
         """Return the word of each id of a concatenation, and the words of each sentence.
 
-        See `segment_words`.
-
-        Raises:
-            XnmtError: subwords and blanks do not agree on what a word is.
+        See `count_through`.
         """
-        place = SIDES.index(side)
-        ids = (self._own.source, self._own.target)[place][index].tolist()
-        words, sizes = segment_words(self._texts.subwords[place], ids, closed)
-        *before, current = self.spoken[side][index - len(sizes) + 1 : index + 1]
-        spoken = [*before, current]
-        if sizes != [*(len(s.words) + closed for s in before), len(current.words)]:
-            texts = " / ".join(" ".join(s.words) for s in spoken)
-            raise XnmtError(f"subwords and blanks do not agree on the words of {texts!r}")
-        return words, sizes
+        encoded = getattr(self._own, side)
+        ids = encoded[index]
+        depth = int((ids == SEPARATOR).sum())
+        *before, current = (len(s.words) for s in self.spoken[side][index - depth : index + 1])
+        sizes = [*(size + closed for size in before), current]
+        return count_through(ids, encoded.words(index), sizes, closed), sizes
 
     def shuffled(self, seed: int) -> Blocks:
         """Yield a floor: the same weights, the words of each context sentence dealt anew.

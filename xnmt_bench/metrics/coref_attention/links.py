@@ -13,7 +13,7 @@ import numpy as np
 
 from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.measuring.metric import ratio
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.words.significance import ROUNDING
 
 
@@ -189,6 +189,14 @@ LINK_SUMS = (
 )
 AGREEMENT_SUMS = ("judged", "follows_wrong", "follows_right")
 SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")
+BOUNDS = {
+    "links": Bounds(0),
+    "needed_nonzero": Bounds(0, 1, of="needed"),
+    **{name: Bounds(0, 1, of="links") for name in LINK_SUMS},
+    "looking_right": Bounds(0, 1, of="looking"),
+    "follows_*": Bounds(0, 1, of="judged"),
+    **{name: Bounds(0) for name in (*SENTENCE_SUMS, *AGREEMENT_SUMS)},
+}
 # Which links a row counts (Dinarelli et al. 2024, Table 5; and how far the antecedent stands).
 SUBSETS: dict[str, Callable[[Link], bool]] = {
     "all": lambda link: True,

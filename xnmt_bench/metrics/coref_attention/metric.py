@@ -31,6 +31,7 @@ from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import FILE, Example, listings
 from xnmt_bench.metrics.coref_attention.links import (
+    BOUNDS,
     SUBSETS,
     CorefScores,
     PlacedMention,
@@ -92,6 +93,7 @@ class CorefAttention(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
+    unit_bounds = BOUNDS
     columns = (
         Column(
             "nonzero",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.erasure.curves import CURVES, point
 from xnmt_bench.metrics.erasure.decisions import KEYS
 from xnmt_bench.metrics.erasure.figure import draw_curves
@@ -74,6 +74,18 @@ class Erasure(SumMetric):
         Key("removal", "removal", "removal: {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "whole": Bounds(0, 1, of="rows"),
+        "comprehensiveness *": Bounds(-1, 1, of="rows"),
+        "sufficiency *": Bounds(-1, 1, of="rows"),
+        "curve_decisions": Bounds(0, 1, of="rows"),
+        # Points of a curve too.
+        **{f"{name}*": Bounds(0, 1, of="curve_decisions") for name in CURVES},
+        "limited_decisions": Bounds(0, 1, of="rows"),
+        "narrow": Bounds(0, 1, of="rows"),
+        "outside": Bounds(0, 1, of="rows"),
+    }
     columns = (
         Column(
             "comprehensiveness",

@@ -60,17 +60,13 @@ class TestDecisions:
         def work(folder: Path) -> None:
             counts_U6 = None
             if self.rules.scenario != REAL:  # the gold is of the reference's words
-                sentences, contexts = (
-                    self._job.corpus.sentences(EVALUATED),
-                    self.rules.test_split,
-                )
-                subwords = self._job.system.subwords
-                counts_U6 = hit_at_k(sentences, contexts, *subwords, self.rules.test)
+                sentences = self._job.corpus.sentences(EVALUATED)
+                counts_U6 = hit_at_k(sentences, self.rules.test_split, self.rules.test)
             # An empty table stands for "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
         recipe = {"rules": self.rules.test_artefact, "k": self.rules.k}
-        artefact = self._job.store.make("hits", work, version=2, **recipe)
+        artefact = self._job.store.make("hits", work, version=3, **recipe)
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
@@ -131,12 +127,13 @@ class TestDecisions:
             return {}  # before the whole corpus is read
         annotation = rules.explained.texts.gold(EVALUATED)
         steps: dict[str, dict[int, int]] = {}  # of each slot: the step by sentence
-        split, target = rules.test_split, self._job.system.subwords[1]
+        split = rules.test_split
         for index, number in enumerate(split.number.tolist()):
             planted = annotation[number].planted if number in annotation else ()
-            word_T = target.current_words(split.target[index].tolist()) if planted else []
+            word_T = split.target.current_words(index).tolist() if planted else []
             for word in planted:
-                steps.setdefault(word.slot, {})[number] = word_T.index(word.word)
+                if word.word in word_T:  # a tokenizer may drop all of its characters
+                    steps.setdefault(word.slot, {})[number] = word_T.index(word.word)
         sentence_N, step_N = rules.test.sentence_N.tolist(), rules.test.step_N
         right_N = rules.test.label_N == rules.target_words
         return {
@@ -192,7 +189,7 @@ class TestDecisions:
         system = self._job.system
         learnt = system.learnt_texts
         elsewhere: dict[str, Any] = {} if learnt is system.texts else {"learnt": learnt.encoded}
-        return self._job.store.make("facets", work, version=1, **elsewhere, **self._recipe)
+        return self._job.store.make("facets", work, version=2, **elsewhere, **self._recipe)
 
     def sample(self, sentences: int) -> Artefact:
         """Return the first test sentences in pieces with the labels, in the store."""

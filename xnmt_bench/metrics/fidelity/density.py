@@ -14,7 +14,7 @@ from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, origin
 from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.density import BINS
@@ -91,21 +91,33 @@ def _row(identity: Sequence[str], density: Mapping[str, Any]) -> Row:
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
     """Return unique rules by how often they come, one bar an explainer, one axes a system."""
+    every_block = [
+        (title, *fitting([row for row in rows if _system(row) == system], "rows", lambda _: 0.2))
+        for system, title in titles.items()
+    ]
+    heights = [max(1.9, 0.5 + 0.2 * len(system_rows)) for _, system_rows, _ in every_block]
+    blocks, note = fitting(every_block, "systems", lambda block: heights[every_block.index(block)])
+    heights = heights[: len(blocks)]
     figure, axes = plt.subplots(
-        len(titles), 1, squeeze=False, sharex=True, figsize=(7.5, 1.2 + 1.9 * len(titles))
+        len(blocks),
+        1,
+        squeeze=False,
+        sharex=True,
+        figsize=(7.5, 1.2 + sum(heights)),
+        height_ratios=heights,
     )
-    for ax, (system, title) in zip(axes[:, 0], titles.items(), strict=True):
-        system_rows = [row for row in rows if _system(row) == system]
-        names = [row["explainer"].replace("_", " ") for row in system_rows]
+    for ax, (title, system_rows, rows_note) in zip(axes[:, 0], blocks, strict=True):
+        labels = name_labels(row["explainer"] for row in system_rows)
+        names = [labels[row["explainer"]] for row in system_rows]
         bar_start = np.zeros(len(system_rows))
         for column, name, shade in zip(BIN_COLUMNS, BIN_NAMES, SHADES, strict=True):
             counts = np.array([row[column] for row in system_rows])
             ax.barh(names, counts, left=bar_start, color=shade, label=name, height=0.7)
             bar_start += counts
         ax.invert_yaxis()  # the densest above
-        ax.set_title(title, fontsize=10)
+        ax.set_title(wrapped(title, 5, rows_note), fontsize=10)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
     axes[-1, 0].set_xlabel("unique rules, by how often they come (fewer: denser)")
-    legend_below(figure, axes[:, 0])
+    lay_out(figure, axes[:, 0], note)
     return figure

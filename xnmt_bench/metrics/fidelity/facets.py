@@ -18,7 +18,16 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
-from xnmt_bench.report.figure import draw_interval, legend_below, log_scale, style
+from xnmt_bench.report.figure import (
+    draw_interval,
+    first_lines,
+    fitting,
+    lay_out,
+    log_scale,
+    name_labels,
+    style,
+    wrapped,
+)
 from xnmt_bench.report.panels import Panel, distinguish, ends, origin
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
@@ -184,16 +193,19 @@ def _ordered(facet: str, values: np.ndarray) -> list[str]:
 def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]) -> Figure:
     """Return one row of axes a panel, one column a facet."""
     column = metric.headline
-    names = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
+    every_name = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
+    names, lines_note = first_lines(every_name, "explainers")
+    name_of = name_labels(names)
+    blocks, note = fitting([*zip(by_panel, labels, strict=True)], "blocks", lambda _: 2.9)
     shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]
     figure, axes = plt.subplots(
-        len(by_panel),
+        len(blocks),
         len(shown),
         sharey="row",
         squeeze=False,
-        figsize=(3.0 * len(shown), 0.9 + 2.9 * len(by_panel)),
+        figsize=(3.0 * len(shown), 0.9 + 2.9 * len(blocks)),
     )
-    for number, (panel_rows, label) in enumerate(zip(by_panel, labels, strict=True)):
+    for number, (panel_rows, label) in enumerate(blocks):
         for ax, facet in zip(axes[number], shown, strict=True):
             rows = [row for row in panel_rows if row["facet"] == facet]
             categories = list(dict.fromkeys(row["category"] for row in rows))
@@ -210,7 +222,7 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
                     markersize=4,
                     linewidth=1,
                     linestyle=line,
-                    label=name.replace("_", " "),
+                    label=name_of[name],
                     **style(names, name),
                 )
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
@@ -220,8 +232,8 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
                 log_scale(ax, "y")
             ax.grid(axis="y", which="both", linewidth=0.3, alpha=0.6)
         heading = column.heading + (", log scale" if column.log else "")
-        axes[number, 0].set_ylabel(f"{label}\n{heading}" if label else heading)
+        axes[number, 0].set_ylabel(f"{wrapped(label, 2.9)}\n{heading}" if label else heading)
     for ax, facet in zip(axes[0], shown, strict=True):
         ax.set_title(TITLES[facet], fontsize=9)
-    legend_below(figure, axes[:, 0])
+    lay_out(figure, axes[:, 0], note, lines_note)
     return figure

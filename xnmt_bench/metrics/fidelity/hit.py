@@ -11,15 +11,13 @@ import numpy as np
 
 from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold, Sentence
-from xnmt_bench.corpora.subwords import EOS, Subwords
+from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.rules.table import Rules
 
 
 def hit_at_k(
     sentences: Iterable[Sentence],
     split: EncodedSplit,
-    source: Subwords,
-    target: Subwords,
     rules: Rules,
 ) -> np.ndarray | None:
     """Return how many decisions' top-k words of a side hold a deciding word of that side.
@@ -30,8 +28,6 @@ def hit_at_k(
     Args:
         sentences: all of the corpus's, in order, with gold.
         split: those that have ids.
-        source: vocabulary.
-        target: vocabulary.
         rules: the decisions, in the order of the split.
 
     Returns:
@@ -49,8 +45,10 @@ def hit_at_k(
         if sentence.gold is None or not sentence.gold.deciding_source:
             return None
         n, index = row_of[number], int(np.searchsorted(split.number, number))
-        source_words = source.current_words(split.source[index].tolist())
-        target_words = target.current_words(split.target[index].tolist())
+        if split.untied(index):
+            continue  # its gold names words, and its rules have subwords of two
+        source_words = split.source.current_words(index).tolist()
+        target_words = split.target.current_words(index).tolist()
         # A slice and no mask: a mask a sentence would walk over all rules each time.
         sentence_rules = rules.take(slice(starts[n], ends[n]))
         counts_U6[n] = _count(

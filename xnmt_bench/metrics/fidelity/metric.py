@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from xnmt_bench.measuring.metric import (
     percent,
     ratio,
 )
+from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.fidelity.decisions import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import (
     LIKELIHOOD_OF,
@@ -89,6 +90,18 @@ class Fidelity(SumMetric):
         Key("seed", "seed"),
         Key("train_sentences", "sentences", "{} training sentences", shared=True),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "log_*": Bounds(high=0),
+        "correct": Bounds(0, 1, of="rows"),
+        "kl": Bounds(0),
+        f"{PLANTED}*": Bounds(0, 1, of="rows"),
+        f"{LIKELIHOOD_OF}*": Bounds(high=0),
+        "hittable": Bounds(0),
+        "hits": Bounds(0, 1, of="hittable"),
+        "hittable_any": Bounds(0),
+        "hits_any": Bounds(0, 1, of="hittable_any"),
+    }
     columns: Sequence[Column] = (
         Column(
             "ppl",

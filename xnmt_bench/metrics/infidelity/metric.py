@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.infidelity.samples import (
     ErasedLabels,
     Sampling,
@@ -66,6 +66,13 @@ class Infidelity(SumMetric):
         Key("removal", "removal", "removal: {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "lost": Bounds(0, 1, of="rows"),
+        # In the scale that fits best, 0 at the worst.
+        "error": Bounds(0, 1, of="lost"),
+        "against": Bounds(0, 1, of="rows"),
+    }
     columns = (
         Column(
             "unexplained",

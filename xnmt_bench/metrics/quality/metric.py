@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow
+from xnmt_bench.corpora.languages import (
+    BLANKS,
+    require_tokenizers,
+    tokenizer_name,
+    tokenizer_signature,
+)
+from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
-from xnmt_bench.measuring.sacre import scores, signatures, statistics
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
+from xnmt_bench.report.panels import settings_of
 from xnmt_bench.store import file_hash, fingerprint
 
 COMET_FILE = "comet.npy"
@@ -43,6 +50,7 @@ class Quality(SumMetric):
         "BLEU, chrF and TER (sacrebleu) of the test set's translations, with 95 % bootstrap "
         "intervals over sentences; BLEU and chrF: higher is better, TER: lower."
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {**BOUNDS, "sentences": Bounds(1, 1)}
     columns = (
         Column(
             "bleu",
@@ -86,18 +94,21 @@ class Quality(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the system's translations, or a file's."""
+        require_tokenizers(job.corpus.target_language)
         # One row for all scores: they are of the same translations.
         yield self.plan(job, lambda: self._measured(job))
 
     def _measured(self, job: Job) -> Evidence:
-        outputs = job.outputs()
+        outputs, language = job.outputs(), job.corpus.target_language
+        tokenizer = tokenizer_name(language)
         _, hypotheses, references = outputs.raw()
         # Sufficient statistics and not scores: BLEU of a sample is not a mean of BLEUs.
-        columns = statistics(hypotheses, references)
+        columns = statistics(hypotheses, references, tokenizer)
         # What COMET's mean is divided by, in every sample.
         columns["sentences"] = np.ones(len(hypotheses), dtype=np.int64)
-        made_by = {"outputs": outputs.fingerprint} | signatures()
+        made_by = {"outputs": outputs.fingerprint} | signatures(tokenizer)
         settings: dict[str, Any] = {"test sentences": outputs.which} | job.search_settings
+        settings[TOKENIZER] = tokenizer_signature(language)
         if self.comet_command is not None:
             columns["comet"], model = self._comet(job, outputs)
             made_by["comet"] = model
@@ -132,6 +143,16 @@ class Quality(SumMetric):
         if "comet" in sums_R:
             results["comet"] = ratio(sums_R["comet"], sums_R["sentences"])
         return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return which language pairs have other words than what stands between blanks."""
+        cut = {
+            f"{s.row['lang_pair']}: BLEU counts words as sacrebleu's tokenizer {tokenizer} cuts "
+            "them; TER's follow, and the signatures say how."
+            for s in scored
+            if (tokenizer := settings_of(s).get(TOKENIZER, BLANKS)) != BLANKS
+        }
+        return sorted(cut)
 
     def about_system(self, row: Row) -> str | None:
         """Return scores of the translations, which stand under every table of the system."""

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Measurement
 from xnmt_bench.measuring.metric import SYSTEM, ratio
-from xnmt_bench.report.figure import legend_below, style
+from xnmt_bench.report.figure import first_lines, fitting, lay_out, name_labels, style, wrapped
 from xnmt_bench.report.panels import family
 from xnmt_bench.rules.table import RULE_SIDES
 
@@ -28,13 +28,15 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
     Args:
         groups: rows of one system and the same depths.
     """
+    shown, note = fitting(groups, "systems", lambda _: 3.5)
     figure, axes = plt.subplots(
-        len(groups), 2, figsize=(8.4, 0.9 + 3.5 * len(groups)), squeeze=False, sharey=True
+        len(shown), 2, figsize=(8.4, 0.9 + 3.5 * len(shown)), squeeze=False, sharey=True
     )
     drawn = [m for members in groups for m in members]
-    names = sorted({m.identity["explainer"] for m in drawn})
+    names, lines_note = first_lines(sorted({m.identity["explainer"] for m in drawn}), "explainers")
     blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
-    for row, members in zip(axes, groups, strict=True):
+    labels = name_labels(names, blind)
+    for row, members in zip(axes, shown, strict=True):
         # Rows of other depths are in another group.
         depths = members[0].facts[DEPTHS]
         for ax, side in zip(row, RULE_SIDES, strict=True):
@@ -43,21 +45,20 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
                 if seeds:
                     # Seeds of one explainer are one line, their mean.
                     kept = np.mean([_kept(m, side, len(depths)) for m in seeds], axis=0)
-                    label = name.replace("_", " ") + (" (blind)" if name in blind else "")
                     # Nothing is permuted yet, so that the whole order is kept.
-                    ax.plot([1, *kept], label=label, linewidth=1.1, **style(names, name))
+                    ax.plot([1, *kept], label=labels[name], linewidth=1.1, **style(names, name))
             words = _words(members)
             if sum(_words(g) == words for g in groups) > 1:  # other trainings, or other sentences
                 sentences = members[0].facts.get(SETTINGS, {}).get("test sentences", "")
                 words = " ".join(filter(None, [words, family(members[0])[:6], str(sentences)]))
             system = f"{words}, " if len(groups) > 1 else ""
-            ax.set_title(f"{system}{side} words", fontsize=10)
+            ax.set_title(wrapped(f"{system}{side} words", 4), fontsize=10)
             ax.set_xticks(range(len(depths) + 1), ["nothing", *depths], rotation=35, ha="right")
             ax.set_xlabel("weights permuted, from the output down to")
             ax.axhline(0, color="#000000", linewidth=0.6)
             ax.grid(linewidth=0.3, alpha=0.6)
         row[0].set_ylabel("order kept (Spearman)")
-    legend_below(figure, axes[-1])
+    lay_out(figure, axes[-1], note, lines_note)
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, distances
 from xnmt_bench.metrics.robustness.figure import DEPTHS, at_depth, draw_depths
@@ -64,6 +65,14 @@ class Robustness(SumMetric):
         "et al. 2019). With 95 % bootstrap intervals over sentences."
     )
     keys = (Key("explainer", "explainer"), Key("seed", "seed"))
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "of *": Bounds(0, 1, of="rows"),
+        "moved": Bounds(0),
+        "rank *": Bounds(-1, 1, of="of rank *"),
+        "top *": Bounds(0, 1, of="of top *"),
+        "chance *": Bounds(0, 1, of="of chance *"),
+    }
     columns = (
         *(
             Column(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.soft.stage import KINDS, Sampling, measure_distances, read
 from xnmt_bench.options import Count, Few, Seed, Share
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -45,6 +46,17 @@ class SoftErasure(SumMetric):
         "on average (Huang and Chan 2026). With 95 % bootstrap intervals over sentences."
     )
     keys = (Key("explainer", "explainer"), Key("seed", "seed"))
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "nothing": Bounds(0, 1, of="rows"),
+        "usable": Bounds(0, 1, of="rows"),
+        "retention": Bounds(0, 1, of="usable"),
+        "soft_ns": Bounds(0, 1, of="usable"),
+        "pi_soft_ns": Bounds(0, 1, of="usable"),
+        # A draw may move a distribution farther than having no word at all does.
+        "soft_nc": Bounds(0),
+        "pi_soft_nc": Bounds(0),
+    }
     columns = (
         Column(
             "pi_soft_ns",

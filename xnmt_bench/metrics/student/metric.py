@@ -6,23 +6,25 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from xnmt_bench.corpora.languages import require_tokenizers, tokenizer_name, tokenizer_signature
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
     SETTINGS,
+    TOKENIZER,
     Evidence,
     PlannedRow,
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, digits, ratio
-from xnmt_bench.measuring.sacre import scores, signatures, statistics
-from xnmt_bench.measuring.units import Units
+from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
+from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.student.guided import Operator
 from xnmt_bench.metrics.student.stages import (
     Guide,
@@ -87,6 +89,11 @@ class Student(SumMetric):
         Key("map", "map of the", "maps of the {}"),
         Key("seed", "seed"),
     )
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        **BOUNDS,
+        "log_likelihood": Bounds(high=0),
+        "steps": Bounds(1),
+    }
     columns = (
         Column(
             "bleu",
@@ -164,6 +171,7 @@ class Student(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the rows of the explainer's students, and of the controls."""
+        require_tokenizers(job.corpus.target_language)
         # One object for all rows: their students share sentences and artefacts.
         students, seed = Students(job, self.options, self.beam), job.config.seed
         explainer = job.explained_identity()["explainer"]
@@ -181,6 +189,8 @@ class Student(SumMetric):
     def _evidence(
         self, job: Job, students: Students, operator: Operator, guide: Guide, map_of: MapOf
     ) -> Evidence:
+        language = job.corpus.target_language
+        tokenizer = tokenizer_name(language)
         trained = students.trained(operator, guide)
         outputs = students.outputs(operator, guide, map_of)
         columns = read_outputs(outputs)
@@ -196,7 +206,7 @@ class Student(SumMetric):
         _, hypotheses, references = translations.raw()
         sums = {
             name: values
-            for name, values in statistics(hypotheses, references).items()
+            for name, values in statistics(hypotheses, references, tokenizer).items()
             # No column of this metric needs TER's statistics.
             if not name.startswith("ter")
         }
@@ -207,12 +217,13 @@ class Student(SumMetric):
             "training sentences": students.sentences,
             "training precision": job.options.precision,
             "beam": self.beam,
+            TOKENIZER: tokenizer_signature(language),
             **job.learning_settings,
             **{f"student {name}": value for name, value in vars(self.options).items()},
         }
         facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
         made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
-        made_by |= {name: text for name, text in signatures().items() if name != "ter"}
+        made_by |= {n: text for n, text in signatures(tokenizer).items() if n != "ter"}
         return Evidence(Units(translations.test_set, number_U, sums), made_by, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -12,6 +12,7 @@ from itertools import count, pairwise
 from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence, Split
+from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.words.ibm_model_1 import agreed_links
 
@@ -51,7 +52,7 @@ class DividedCorpus(CorpusView):
                 document, places = sentence.document, count()
             cuts = self._cuts(number, sentence)
             sides = (
-                _parts(text.split(), [cut[side] for cut in cuts])
+                _parts(split_words(text), [cut[side] for cut in cuts])
                 for side, text in enumerate((sentence.source, sentence.target))
             )
             for source, target in zip(*sides, strict=True):
@@ -61,7 +62,7 @@ class DividedCorpus(CorpusView):
                 yield replace(sentence, source=source, target=target, position=place, gold=gold)
 
     def _cuts(self, number: int, sentence: Sentence) -> Cuts:
-        sizes = len(sentence.source.split()), len(sentence.target.split())
+        sizes = len(split_words(sentence.source)), len(split_words(sentence.target))
         # A target of one word cannot be cut.
         if sizes[0] < TWO or sizes[1] < 2:
             return []
@@ -83,7 +84,7 @@ class DividedCorpus(CorpusView):
 
         def split() -> Iterator[tuple[list[str], list[str]]]:
             for number, sentence in enumerate(self.corpus.sentences("train")):
-                source, target = sentence.source.split(), sentence.target.split()
+                source, target = split_words(sentence.source), split_words(sentence.target)
                 if len(source) >= TWO:
                     sizes[number] = len(source), len(target)
                     yield source, target

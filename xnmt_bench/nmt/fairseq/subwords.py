@@ -16,7 +16,7 @@ from xnmt_bench.corpora.fairseq import (
     join,
     read_dictionary,
 )
-from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords
+from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords, Tied
 from xnmt_bench.errors import DataError
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 
@@ -55,7 +55,7 @@ class DictionarySubwords(Subwords):
         self._words = read_dictionary(dictionary)
         # Later lines win, as in fairseq.
         self._number = {word: n for n, word in enumerate(self._words)}
-        self._segment = open_codes(codes)
+        self._segment, self._has_codes = open_codes(codes), codes is not None
         self._fingerprint = made_from([dictionary, *([Path(codes)] if codes else [])], None)
         self.ids = Renumbering(len(self._words), THEIR_PAD, THEIR_UNK, THEIR_EOS, THEIR_EOS)
         # A stray piece may look like one of the other kind.
@@ -74,6 +74,20 @@ class DictionarySubwords(Subwords):
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; subwords that the dictionary does not hold are unknown."""
         return self.ids.ours(self._number.get(word, THEIR_UNK) for word in self._segment(text))
+
+    def tie(self, text: str) -> Tied:
+        """Return ids and words; a text of subwords numbers a word by the first of its own."""
+        tied = super().tie(text)
+        if self._has_codes:
+            return tied
+        first = dict[int, int]()
+        return Tied(
+            tied.ids,
+            [
+                first.setdefault(joined, word)
+                for joined, word in zip(self.words(tied.ids), tied.words, strict=True)
+            ],
+        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; special ones are left out."""

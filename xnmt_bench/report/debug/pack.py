@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.corpora.subwords import NO_WORD
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.words import Tokens
 
@@ -75,7 +76,7 @@ class _Pool:
 
     def tokens(self, tokens: Tokens) -> int:
         """Return pieces, and of how many each word is made; EOS is left over."""
-        lengths = (len(list(pieces)) for word, pieces in groupby(tokens.words) if word >= 0)
+        lengths = (len(list(pieces)) for word, pieces in groupby(tokens.words) if word != NO_WORD)
         # Moses escapes what it takes for markup; texts have it undone too.
         return self.place((tuple(map(html.unescape, tokens.pieces)), tuple(lengths)))
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.figure import legend_below
+from xnmt_bench.report.figure import fitting, lay_out, wrapped
 
 ALL = "all"  # slots at once
 COLORS = ("#2171b5", "#d94801", "#238b45", "#6a51a3", "#a63603", "#737373")
@@ -18,7 +18,8 @@ COLORS = ("#2171b5", "#d94801", "#238b45", "#6a51a3", "#a63603", "#737373")
 def draw(rows: Sequence[Row]) -> Figure:
     """Return A in L against A in C: a point a pair and judge, axes for each text judges read."""
     of_all = [row for row in rows if row["slot"] == ALL]
-    texts = list(dict.fromkeys(row["corpus"] for row in of_all))
+    every_text = list(dict.fromkeys(row["corpus"] for row in of_all))
+    texts, note = fitting(every_text, "texts", lambda _: 3.4)
     judges = list(dict.fromkeys(row["heading"] for row in of_all))
     figure, axes = plt.subplots(
         1,
@@ -49,8 +50,8 @@ def draw(rows: Sequence[Row]) -> Figure:
         ax.set_xlim(-reach, reach)
         ax.set_ylim(-reach, reach)
         ax.set_aspect("equal")
-        ax.set_title(f"judges learn from {text}", fontsize=9)
+        ax.set_title(wrapped(f"judges learn from {text}", 3.4), fontsize=9)
         ax.set_xlabel("advantage of the link in L (nats)")
     axes[0, 0].set_ylabel("advantage of the link in C (nats)")
-    legend_below(figure, axes[0])
+    lay_out(figure, axes[0], note)
     return figure

@@ -1,0 +1,146 @@
+"""A Hugging Face model's folder: its tokenizer and its weights, or which file of it is at fault."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import sentencepiece as spm
+import torch
+import transformers
+from safetensors import safe_open
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from xnmt_bench.errors import XnmtError, refusal
+from xnmt_bench.nmt.hub import download
+
+# `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
+FAMILIES = {
+    "marian": "marian",
+    "m2m100": "m2m_100",
+    "nllb": "m2m_100",
+    "mbart": "mbart",
+    "t5": "t5",
+}
+WANTED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.spm", "*.txt")
+# What each tokenizer cannot do without; of the names in one entry a folder has at least one.
+TOKENIZER_FILES = {
+    "Marian": ("source.spm", "target.spm", "vocab.json"),
+    "M2M100": ("vocab.json", "sentencepiece.bpe.model"),
+    "Nllb": ("tokenizer_config.json", "tokenizer.json or sentencepiece.bpe.model"),
+    "MBart": ("tokenizer.json or sentencepiece.bpe.model",),
+    "MBart50": ("tokenizer.json or sentencepiece.bpe.model",),
+    "T5": ("tokenizer.json or spiece.model",),
+}
+NEVER_IN_TEXT = re.compile(r"<extra_id_\d+>|<mask>")  # T5's sentinels, and what a gap is filled by
+
+
+def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, PreTrainedModel]:
+    """Return the folder of a model, its tokenizer and itself, with every weight that it needs.
+
+    Args:
+        path: the folder, or the model's name on the hub.
+        family: one of FAMILIES.
+
+    Raises:
+        XnmtError: nothing is there, it is of another family, a file is missing or damaged, or
+            tokenizer and model do not belong together.
+    """
+    transformers.utils.logging.disable_progress_bar()
+    folder = Path(path)
+    if not folder.is_dir():
+        folder = download(path, WANTED)
+    # `transformers` opens a folder with some of them damaged: a truncated vocabulary then knows no
+    # word, and without generation_config.json a Marian writes padding.
+    if damaged := _find_damaged(folder, ".json", ".spm", ".model", ".safetensors"):
+        raise XnmtError(f"{path}: not a model of {family}: {damaged}")
+    ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
+    part = "config.json"
+    try:
+        model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
+        if model_type != FAMILIES[family]:
+            raise XnmtError(f"{path}: a model of type {model_type}, not of {family}")
+        if missing := _missing_files(folder, family):
+            problem = f"the files of its tokenizer are missing: {', '.join(missing)}"
+            raise XnmtError(f"{path}: {problem}; write them with tokenizer.save_pretrained")
+        part = "its tokenizer"
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **ours_alone)
+        part = "its weights"
+        model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",  # fused kernels give no attention weights
+            output_loading_info=True,
+            **ours_alone,
+        )
+    except XnmtError:
+        raise
+    except Exception as error:  # readers of so many kinds of files raise many kinds of errors
+        problem = _find_damaged(folder, ".bin") or f"{part}: {refusal(error)}"
+        raise XnmtError(f"{path}: not a model of {family}: {problem}") from None
+    # What is missing would be left at random, and explained as if it had been learnt.
+    if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
+        lacking = ", ".join(wrong[:5])
+        raise XnmtError(f"{path}: the weights lack {lacking}, or have it in other sizes")
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
+    _refuse_further_ids(path, tokenizer, model)
+    return folder, tokenizer, model
+
+
+def _missing_files(folder: Path, family: str) -> list[str]:
+    """Return what a folder lacks of its tokenizer's files.
+
+    Without them some tokenizers open all the same, and every word is unknown to them.
+    """
+    try:
+        described = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        name = str(described["tokenizer_class"])
+    except (FileNotFoundError, KeyError):
+        name = {"m2m100": "M2M100", "mbart": "MBart"}.get(family, family.capitalize())
+    needed = TOKENIZER_FILES.get(name.partition("Tokenizer")[0], ())
+    return [
+        files
+        for files in needed
+        if not any((folder / file).is_file() for file in files.split(" or "))
+    ]
+
+
+def _find_damaged(folder: Path, *endings: str) -> str | None:
+    """Return the first file with one of some endings that cannot be read, and why; None if none."""
+    for file in sorted(f for f in folder.iterdir() if f.suffix in endings):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            elif file.suffix == ".safetensors":
+                with safe_open(file, "pt"):
+                    pass
+            elif file.suffix in (".spm", ".model"):
+                spm.SentencePieceProcessor(model_file=str(file))
+            elif file.name.startswith("pytorch_model"):  # others are a training's
+                torch.load(file, weights_only=True)
+        except Exception as error:  # as above
+            empty = "" if file.stat().st_size else "it is empty: "
+            return f"{file.name}: {empty}{refusal(error)}"
+    return None
+
+
+def _refuse_further_ids(
+    path: str, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel
+) -> None:
+    """Raise an XnmtError where a text may have an id that the model has no embedding of."""
+    sizes = [len(model.get_encoder().get_input_embeddings().weight), len(model.lm_head.weight)]
+    further = {
+        number: token
+        for token, number in tokenizer.get_vocab().items()
+        if number >= min(sizes) and not NEVER_IN_TEXT.fullmatch(token)
+    }
+    if further:
+        # The other way round is usual: vocabularies are padded to a round size.
+        first = ", ".join(further[number] for number in sorted(further)[:5])
+        raise XnmtError(
+            f"{path}: the tokenizer has ids up to {max(further)}, the model embeddings of ids up "
+            f"to {min(sizes) - 1}, and none of {first}: resize the model "
+            "(resize_token_embeddings) and train it, or take these tokens out of the tokenizer"
+        )
