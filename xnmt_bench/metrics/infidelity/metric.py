@@ -111,13 +111,14 @@ class Infidelity(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row under each removal, and that of equal scores."""
+        # The system as the explainer's row has it, which stores none for a file's relevance.
+        nmt = job.explained_identity()["nmt"]
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
             yield self.plan(job, make, explained=True, removal=removal)
             make = partial(self._evidence_of_equal, job, removal)
-            yield self.plan(
-                job, make, facts={BLIND: True}, explainer=EQUAL, removal=removal, seed=""
-            )
+            equal: dict[str, Any] = {"explainer": EQUAL, "removal": removal, "seed": "", "nmt": nmt}
+            yield self.plan(job, make, facts={BLIND: True}, **equal)
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of the explainer under one removal."""
