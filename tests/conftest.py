@@ -169,7 +169,7 @@ def workplace(session_folder) -> Path:
     for name in SYSTEMS:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("xnmt_bench.fitting.fit", partial(take_stored_weights, name))
-            _ = trained(name, folder).system.trained
+            trained(name, folder)
     return folder
 
 
@@ -210,7 +210,9 @@ def trained(name: str, workplace: Path):
     from xnmt_bench.pipeline.job import Job
 
     torch.set_num_threads(1)
-    return Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
+    job = Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
+    _ = job.system.trained  # here, before a test changes what decides its fingerprint
+    return job
 
 
 def context_aware(name: str, workplace: Path, *changes: str):

@@ -27,7 +27,8 @@ from conftest import DISCOURSE, ROOT
 from conftest import command as run_command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from xnmt_bench.cli import _unknown_choices, quoted
+from xnmt_bench.cli import _unknown_choices
+from xnmt_bench.overrides import quoted
 from xnmt_bench.program import COMMANDS, _sentence_first
 from xnmt_bench.schema import check
 

@@ -348,6 +348,7 @@ def faults_of(base, changes):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # a walk of 140 jobs, most of which train judges
 @pytest.mark.parametrize("base", SETUPS, indirect=True, ids=lambda setup: setup.__name__)
 def test_a_leaf_that_changes_units_changes_their_row(base):
     config, before, _ = base

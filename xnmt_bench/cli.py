@@ -229,10 +229,12 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
         for kind, described in KINDS.items():
             if described.group == group:
                 choices |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
-        if override.value() == "" or (override.value() is None and group not in OPTIONAL):
+        if override.value() == "":
             problems.append(f"{argument}: should be a choice of {group}")
             continue
-        problems += [unknown(group, name, choices) for name in sorted({*texts(override)} - choices)]
+        null = override.value() is None and group not in OPTIONAL
+        names = {"null"} if null else {*texts(override)}
+        problems += [unknown(group, name, choices) for name in sorted(names - choices)]
     return problems
 
 

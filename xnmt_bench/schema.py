@@ -63,6 +63,7 @@ class DoubtsSection(Section):
 
     shared_pairs: Rate | None
     unknown: Rate | None
+    avoidable: Rate | None
     swapped: Positive | None
     alike: Rate | None
     gain: Positive | None
@@ -249,7 +250,7 @@ def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
         if not problem.endswith(NO_TEXT) or name not in typed:
             continue
         value, text = OmegaConf.select(config, name), typed[name]
-        if isinstance(value, ListConfig) and text.startswith("["):
+        if isinstance(value, ListConfig) and value and text.startswith("["):
             pairs = zip(value, split(text[1:-1]), strict=True)
             OmegaConf.update(config, name, [v if isinstance(v, str) else t for v, t in pairs])
             restored = True

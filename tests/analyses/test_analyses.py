@@ -43,7 +43,8 @@ def log_likelihoods(explainer, instantiation, loss, noise=0.1):
     """Two decisions a sentence, hard or easy for all alike."""
     rng = np.random.default_rng(zlib.crc32(f"{explainer} {instantiation} {loss}".encode()))
     hard = np.random.default_rng(0).gamma(2, 0.2, len(NUMBERS))
-    return -loss - hard + hard.mean() + noise * rng.standard_normal(len(NUMBERS))
+    drawn = -loss - hard + hard.mean() + noise * rng.standard_normal(len(NUMBERS))
+    return np.minimum(drawn, 0)  # no log-likelihood is above it
 
 
 class Made:

@@ -24,7 +24,7 @@ SENTENCES = 200
 @pytest.fixture
 def hard():
     """How hard each of 200 sentences is: what makes a paired test sharper than two intervals."""
-    return -np.random.default_rng(0).gamma(2.0, 1.0, SENTENCES)
+    return -5 - np.random.default_rng(0).gamma(2.0, 1.0, SENTENCES)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_no_difference_is_no_difference(write_row, hard):
 def test_p_values_are_uniform_where_nothing_differs(write_row, paired):
     rng, p_values = np.random.default_rng(3), []
     for number in range(200):
-        first, second = rng.standard_normal((2, 100))
+        first, second = rng.standard_normal((2, 100)) - 10
         other = write_row(second, "toy test" if paired else "another test", explainer=f"b{number}")
         first_row = write_row(first, explainer=f"a{number}")
         p_values.append(compare(Fidelity(), [first_row], [other], Draws(200, 0)).p)

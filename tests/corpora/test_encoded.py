@@ -29,7 +29,7 @@ class Letters(Subwords):
 class Listed:
     """A corpus of the pairs it is given."""
 
-    name, marked = "listed", False
+    name, marked, translated = "listed", False, True
 
     def __init__(self, **splits):
         self.splits = splits
@@ -39,7 +39,7 @@ class Listed:
             yield Sentence(source, target, "d", n)
 
 
-TRAIN = [("ab", "xyz"), ("abcd", "x"), ("a", "wxyz"), ("abc", "x"), ("b", "y")]
+TRAIN = [("ab", "xyz"), ("abcd", "x"), ("a", "wxyz"), ("abc", "x"), ("b", "y"), ("a", "")]
 
 
 @pytest.fixture
@@ -47,9 +47,10 @@ def folder(tmp_path):
     corpus = Listed(train=TRAIN, test=[("toolong", "x")])
     counts = encode(corpus, Letters(), Letters(), 3, tmp_path)
     assert counts == {
-        "train": {"kept": 3, "too_long": 2},  # either side counts, and EOS does not
-        "valid": {"kept": 0, "too_long": 0},
-        "test": {"kept": 0, "too_long": 1},
+        # Either side counts, and EOS does not. A side without a word cannot be read.
+        "train": {"kept": 3, "too_long": 2, "unreadable": 1},
+        "valid": {"kept": 0, "too_long": 0, "unreadable": 0},
+        "test": {"kept": 0, "too_long": 1, "unreadable": 0},
     }
     return tmp_path
 
@@ -71,6 +72,16 @@ def test_words_stand_beside_ids(tmp_path):
     source = EncodedSplit.open(tmp_path, "train").source.taken(np.array([1, 0]))
     # A blank of its own belongs to the word behind it, and one of Unicode's ends no word.
     assert [source.words(i).tolist() for i in range(2)] == [[0, 0, 0, -1], [0, 1, 1, 1, -1]]
+
+
+def test_pairs_that_the_system_cannot_read_are_left_out(tmp_path):
+    """By the length of each side that it reads, below the configured length."""
+    splits = ["train"]
+    counts = encode(
+        Listed(train=TRAIN), Letters(), Letters(), 4, tmp_path, splits=splits, readable=(2, 3)
+    )
+    assert counts == {"train": {"kept": 2, "too_long": 0, "unreadable": 4}}
+    assert EncodedSplit.open(tmp_path, "train").number.tolist() == [0, 4]
 
 
 def test_pairs_keep_their_number_in_the_corpus(folder):

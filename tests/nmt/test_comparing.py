@@ -29,6 +29,13 @@ def test_the_true_one_has_to_be_strictly_the_best():
     assert right(contrastive_set, [0] * 7, "first") == [True, False, False]
 
 
+def test_a_group_with_a_variant_that_has_no_score():
+    """A variant that is not compared may lack one."""
+    comparison = compare(of(group("a", "b"), group("a", "b", "a"), group("a", "b", true=1)))
+    scores = np.array([-1, np.nan, -1, -2, np.nan, -2, -1])
+    assert comparison.scored_G(scores).tolist() == [False, True, True]
+
+
 def test_what_is_written_as_the_true_one_is_left_out_and_counted():
     contrastive_set = of(group("a", "b", "a"), group("a", "a"), group("b", "b", "c", true=2))
     comparison = compare(contrastive_set)

@@ -5,7 +5,11 @@ The fixtures were trained and recorded by `make fairseq`.
 
 import argparse
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +30,7 @@ from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.fairseq.opening import open_fairseq
+from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords, open_codes, read_vocabulary
 from xnmt_bench.registry import load_explainer
 
 FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
@@ -309,6 +314,83 @@ def test_dictionaries_and_codes_are_checked(tmp_path):
     (copy / "checkpoint_best.pt").write_bytes(b"nothing of the kind")
     with pytest.raises(XnmtError, match=r"checkpoint_best.pt: "):
         open_fairseq(path, **LANGUAGES)
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """The codes of a fixture, its English text, and the subwords of that text with their counts."""
+    codes = FIXTURES / "transformer" / "codes"
+    text = "".join(f"{s.source}\n" for s in ToyCorpus(train=300).sentences("train"))
+    whole = _apply_bpe(codes, text)
+    counts = Counter(whole.split())
+    vocabulary = tmp_path / "vocabulary.en"
+    vocabulary.write_text("".join(f"{piece} {count}\n" for piece, count in counts.items()))
+    return codes, text, vocabulary, whole
+
+
+def _apply_bpe(codes, text, *options):
+    """Return a text as the command `subword-nmt` cuts it."""
+    command = [Path(sys.executable).parent / "subword-nmt", "apply-bpe", "-c", codes, *options]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def test_subwords_are_cut_as_subword_nmt_cuts_them_by_a_vocabulary(cut):
+    codes, text, vocabulary, whole = cut
+    for options, allowed, glossaries in (
+        (["--vocabulary", vocabulary, "--vocabulary-threshold", "40"], 40, []),
+        (["--vocabulary", vocabulary, "--glossaries", "the", "d.g"], None, ["the", "d.g"]),
+    ):
+        subwords = read_vocabulary(str(vocabulary), allowed)
+        segment = open_codes(str(codes), subwords, glossaries)
+        expected = _apply_bpe(codes, text, *options)
+        assert [segment(line) for line in text.splitlines()] == [
+            line.split() for line in expected.splitlines()
+        ]
+        assert expected != whole
+
+
+def test_subwords_are_cut_as_sentencepiece_cuts_them_by_a_vocabulary(tmp_path):
+    """Against what `spm_encode --vocabulary --vocabulary_threshold=40` of SentencePiece wrote."""
+    pytest.importorskip("google.protobuf", reason="SentencePiece's vocabularies need protobuf")
+    (tmp_path / "vocabulary").write_text("ph\t50\n▁has\t40\ned\t30\n")
+    codes = str(FIXTURES / "lstm_shared" / "sentencepiece.model")
+    segment = open_codes(codes, read_vocabulary(str(tmp_path / "vocabulary"), 40))
+    cut = "▁ j o s e ph ▁has ▁ t r a v e l l e d ▁ ."
+    assert segment("joseph has travelled .") == cut.split()
+
+
+def test_unknown_subwords_that_another_cut_avoids(tmp_path):
+    """Counted by hand: `lower` is one subword that the dictionary lacks, and its halves are not."""
+    (tmp_path / "codes").write_text("#version: 0.2\ne r</w>\nl o\nlo w\nlow er</w>\n")
+    (tmp_path / "dict.txt").write_text("low@@ 9\ner 9\nx 9\n")
+    subwords = DictionarySubwords(tmp_path / "dict.txt", str(tmp_path / "codes"))
+    texts = ["lower x lower", "lower q"]
+    assert [subwords.encode(text).count(UNK) for text in texts] == [2, 2]
+    assert subwords.count_avoidable(texts) == 3
+    by_dictionary = DictionarySubwords(
+        tmp_path / "dict.txt", str(tmp_path / "codes"), str(tmp_path / "dict.txt")
+    )
+    assert [by_dictionary.encode(text).count(UNK) for text in texts] == [0, 1]
+    assert by_dictionary.count_avoidable(texts) == 0
+    assert by_dictionary.fingerprint != subwords.fingerprint
+
+
+def test_a_vocabulary_that_cannot_be_used_is_named(cut, tmp_path):
+    codes, _, vocabulary, _ = cut
+    (tmp_path / "broken").write_text("low@@ 9\ner\n")
+    for options, problem in (
+        ({"source_vocabulary": str(tmp_path / "gone")}, "gone: no such file"),
+        ({"source_vocabulary": str(tmp_path / "broken")}, "broken:2: not a subword and its count"),
+        (
+            {"source_vocabulary": str(vocabulary), "vocabulary_threshold": 10**9},
+            "no subword is there 1000000000 times",
+        ),
+        ({"vocabulary_threshold": 50}, "give nmt.reader.source_vocabulary"),
+        ({"source_vocabulary": str(vocabulary), "source_codes": None}, "give the codes too"),
+        ({"glossaries": ["("]}, r"nmt.reader.glossaries=\(: no regular expressions"),
+    ):
+        with pytest.raises(XnmtError, match=problem):
+            opened("transformer", **{"source_codes": str(codes)} | options)
 
 
 def test_an_lstm_has_no_prefix_attention():

@@ -17,7 +17,6 @@ from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
-from xnmt_bench.cli import quoted
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -31,6 +30,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.overrides import quoted
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 

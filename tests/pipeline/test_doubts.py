@@ -11,7 +11,8 @@ from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Corpus, Gold
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.aer.counts import about_reading
-from xnmt_bench.pipeline.doubts import about_decisions, about_texts
+from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
+from xnmt_bench.pipeline.doubts import about_decisions, about_pairs, about_texts
 
 THRESHOLDS = configure().doubts
 
@@ -66,6 +67,20 @@ def test_doubts_about_a_test_set(transformer, change, expected):
     doubts = list(about_texts(texts, texts, transformer.store, THRESHOLDS))
     assert len(doubts) == len(expected)
     assert all(part in text for part, text in zip(expected, doubts, strict=True))
+
+
+def test_unknown_subwords_that_another_cut_avoids_are_a_doubt(transformer, tmp_path):
+    """4 of the 8 source subwords of both pairs, half of them by the cut; see test_fairseq.py."""
+    (tmp_path / "codes").write_text("#version: 0.2\ne r</w>\nl o\nlo w\nlow er</w>\n")
+    (tmp_path / "dict.txt").write_text("low@@ 9\ner 9\nx 9\n")
+    cut = DictionarySubwords(tmp_path / "dict.txt", str(tmp_path / "codes"))
+    whole = DictionarySubwords(tmp_path / "dict.txt", None)
+    texts = transformer.system.read(Changed(as_it_is), ("test",))
+    texts.subwords = (cut, whole)
+    pairs = [("lower x lower x", "x x"), ("x x q q", "x")]
+    thresholds = configure("doubts.unknown=null", "doubts.swapped=null").doubts
+    doubts = list(about_pairs(pairs, texts, texts, transformer.store, thresholds))
+    assert [text.partition(" are ")[0] for text in doubts] == ["2 of 8 subwords of the source side"]
 
 
 class LearntTestSet(Changed):

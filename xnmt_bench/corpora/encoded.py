@@ -148,6 +148,7 @@ def encode(
     folder: Path,
     context: Context = ALONE,
     splits: Sequence[Split] = SPLITS,
+    readable: tuple[int, int] | None = None,
 ) -> dict[str, dict[str, int]]:
     """Encode splits into a folder, in one pass and in the memory of one sentence.
 
@@ -159,14 +160,18 @@ def encode(
         folder: where the files go.
         context: which sentences stand around each sentence; see `concatenated`.
         splits: which.
+        readable: subwords of source and target that the system can read; any number, if not given.
 
     Returns:
-        For each split how many pairs were `kept` and how many were `too_long`.
+        For each split how many pairs were `kept`, how many were `too_long`, and how many are
+        `unreadable`: longer than the system reads, or without a word on a side.
 
     Raises:
         XnmtError: a sentence of a corpus without markers holds one, named by split and number.
     """
-    counts: dict[str, dict[str, int]] = {split: {"kept": 0, "too_long": 0} for split in splits}
+    counts: dict[str, dict[str, int]] = {
+        split: dict.fromkeys(("kept", "too_long", "unreadable"), 0) for split in splits
+    }
     for split in splits:
         # Only as many sentences as a context has stay in memory.
         before: deque[tuple[Tied, Tied]] = deque(maxlen=context.sentences)
@@ -174,7 +179,8 @@ def encode(
         with ExitStack() as stack:
             sides = [SideWriter(stack, folder / f"{split}.{side}") for side in SIDES]
             numbers = stack.enter_context((folder / f"{split}.number").open("wb"))
-            kept = _kept(corpus, split, (source, target), max_length, counts[split])
+            most = (max_length, readable or (max_length, max_length))
+            kept = _kept(corpus, split, (source, target), *most, counts[split])
             for pair, behind in _with_following(kept, context.following):
                 if pair.document != document:
                     before.clear()
@@ -204,10 +210,11 @@ def _kept(
     split: Split,
     subwords: tuple[Subwords, Subwords],
     max_length: int,
+    readable: tuple[int, int],
     counts: dict[str, int],
 ) -> Iterator[_Pair]:
-    """Yield the pairs that are short enough; a long pair is in no context either."""
-    source, target = subwords
+    """Yield the pairs that are short enough; what is left out is in no context either."""
+    (source, target), least = subwords, int(corpus.translated)
     for number, sentence in enumerate(corpus.sentences(split)):
         where = f"{corpus.name}, {split}, sentence {number + 1}"
         texts = sentence.target if corpus.marked else f"{sentence.source} {sentence.target}"
@@ -221,8 +228,11 @@ def _kept(
         # Without markers, so that the same pairs are kept with and without them.
         markers = sum(i in source.markers for i in sides[0].ids) if source.markers else 0
         # Either side: both are padded to the longest of a batch.
-        if max(len(sides[0].ids) - markers, len(sides[1].ids)) > max_length:
+        lengths = (len(sides[0].ids) - markers, len(sides[1].ids))
+        if max(lengths) > max_length:
             counts["too_long"] += 1
+        elif not (0 < lengths[0] <= readable[0] and least <= lengths[1] <= readable[1]):
+            counts["unreadable"] += 1
         else:
             yield _Pair(number, sentence.document, sides)
 

@@ -39,7 +39,7 @@ def read_dictionary(path: Path) -> list[str]:
     words, read = list(THEIR_SPECIAL), set(THEIR_SPECIAL)
     for number, raw in enumerate(lines(path), 1):
         text = decode_line(raw, path, number).rstrip()
-        if raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
+        if number == 1 and raw.startswith(codecs.BOM_UTF8):  # which is part of a word here
             text = "\ufeff" + text
         # From the right: a word may hold a blank of its own.
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")

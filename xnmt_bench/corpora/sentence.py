@@ -108,6 +108,7 @@ class Corpus(ABC):
         tokenizer: what put blanks between words, where `raw` takes them out again.
         marked: source sentences hold markers around the mentions of clusters.
         plants: it is known of some target words which source words may decide them.
+        translated: every sentence has a target; else it may be empty, as in a suite of sources.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Corpus(ABC):
     tokenizer: str | None = None
     marked: bool = False
     plants: bool = False
+    translated: bool = True
 
     @abstractmethod
     def sentences(self, split: Split) -> Iterator[Sentence]:

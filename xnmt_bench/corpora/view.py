@@ -22,6 +22,7 @@ class CorpusView(Corpus):
         # A view that lost `tokenizer` would be detokenised twice, or not at all.
         self.name, self.generated, self.tokenizer = corpus.name, corpus.generated, corpus.tokenizer
         self.marked, self.plants = corpus.marked, corpus.plants
+        self.translated = corpus.translated
         # Copied and not forwarded: a subclass may set them otherwise.
         self.source_language, self.target_language = languages(corpus)
 

@@ -18,7 +18,6 @@ from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
-from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, is_finished, shard_paths
@@ -169,7 +168,7 @@ class Judge(ABC):
             NotApplicable: the explainer has no rules here, or the judge cannot judge them.
         """
         rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}
-        options, sentences = rules.decisions.extraction, rules.decisions.count(EVALUATED)
+        options, sentences = rules.decisions.extraction, rules.test_sentences
         # A reference that sees no rule reads the whole test set at once.
         count = options.shards(sentences) if self.sees_rule else 1
         if count > 1:  # older stores hold those of fewer sentences without it

@@ -83,9 +83,10 @@ class Distilled(RuleProxy):
         model = rules.explained.system.model
         contexts = rules.decisions.split("train", rules.learned_from)
         # States and not distributions: D numbers a decision instead of V.
-        states_ND = write_states(
-            model, contexts, self.train_sentences, folder / f"{LESSONS}.states"
+        sentences = rules.decisions.count_readable(
+            "train", rules.learned_from, self.train_sentences
         )
+        states_ND = write_states(model, contexts, sentences, folder / f"{LESSONS}.states")
         # There are states of all decisions, also of those that the explainer leaves out.
         state_rows = np.flatnonzero(rules.learnt)
         cut = held_out(starts, training)

@@ -44,7 +44,7 @@ class NMT(Judge):
     def _first_choices(self) -> np.ndarray:
         """Return the model's most probable word at each test decision, (N,)."""
         model, split = self.rules.job.system.model, self.rules.test_split
-        sentences = self.rules.decisions.count("test")
+        sentences = self.rules.test_sentences
 
         def decide(batch_tokens: int) -> np.ndarray:
             parts = [

@@ -22,7 +22,6 @@ from xnmt_bench.rules.table import (
     differs_from_gold,
     read_columns,
     read_rules,
-    sentence_rows,
     shards,
 )
 from xnmt_bench.store import Artefact
@@ -83,6 +82,11 @@ class RuleSet:
     def test_split(self) -> EncodedSplit:
         """The sentences that the test rules are of."""
         return self.decisions.split(EVALUATED, self.scenario)
+
+    @property
+    def test_sentences(self) -> int:
+        """The number of sentences that the test rules are of."""
+        return self.decisions.count_readable(EVALUATED, self.scenario)
 
     @cached_property
     def target_words(self) -> np.ndarray:
@@ -184,15 +188,12 @@ class RuleSet:
 
     def _training_shards(self) -> Iterator[tuple[Path, np.ndarray]]:
         """Yield the shards, and which of their first decisions are learnt from."""
-        # A shard may hold more sentences than are left, so the last one is cut at a sentence's end.
-        sentences_left = self.train_sentences
+        # A shard may hold more sentences than are learnt from, so the last one is cut.
+        first = self.explained.texts.drawn("train").number[: self.train_sentences]
         for path in shards(self.training_artefact.path, "train"):
-            sentence_N = read_columns(path, ["sentence"])["sentence"]
-            sentences = list(sentence_rows(sentence_N))[:sentences_left]
-            yield path, self.learnable(path)[: sentences[-1].stop]
-            sentences_left -= len(sentences)
-            if not sentences_left:
-                return
+            among_first_N = np.isin(read_columns(path, ["sentence"])["sentence"], first)
+            if among_first_N.any():
+                yield path, self.learnable(path)[: among_first_N.sum()]
 
     def training_labels(self, sentences: int) -> Artefact:
         """Return the system's labels of the first training sentences, in the store."""

@@ -45,7 +45,8 @@ class NMTModel(nn.Module, ABC):
     Attributes:
         source_subwords, target_subwords: the vocabularies.
         fingerprint: of everything that decides its numbers; set when the model is opened.
-        longest_target: how many target ids it can read; None for any number.
+        longest_source: how many source ids it can read, EOS included; None for any number.
+        longest_target: the same of target ids.
         reads_separators: of the class: whether it is trained on concatenations with SEPARATOR.
         languages: what it translates from and to, in the model's own codes, where that is known.
         trained_context: the sentences around each that it was trained with, where that is known.
@@ -60,6 +61,7 @@ class NMTModel(nn.Module, ABC):
     source_subwords: Subwords
     target_subwords: Subwords
     fingerprint: str
+    longest_source: int | None = None
     longest_target: int | None = None
     reads_separators: ClassVar[bool] = True
     languages: tuple[str, str] | None = None

@@ -58,6 +58,10 @@ class Comparison:
         """How often each group is right by chance: 1/n."""
         return np.array([1 / len(kept) for kept in self.kept])
 
+    def scored_G(self, scores_N: np.ndarray) -> np.ndarray:
+        """Return which groups have a score for every variant that is compared."""
+        return np.array([not np.isnan(scores).any() for scores, _ in self._compared(scores_N)])
+
     def right_G(self, scores_N: np.ndarray, ties: Ties) -> np.ndarray:
         """Return whether the true variant scores strictly better than every other.
 

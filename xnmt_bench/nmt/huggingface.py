@@ -151,10 +151,13 @@ class HuggingFaceModel(NMTModel):
     ) -> None:
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
-        self.longest_target = getattr(model.config, "max_position_embeddings", None)
         # Of the others, positions are computed for any length.
         has_table = model.config.model_type in ("marian", "mbart")
-        self._table_size = self.longest_target if has_table else None
+        self._table_size = model.config.max_position_embeddings if has_table else None
+        if self._table_size is not None:
+            around_source = len(frame.before_source) + len(frame.after_source)
+            self.longest_source = self._table_size - around_source
+            self.longest_target = self._table_size - (len(frame.before_target) - 1)
         buffers = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
         for name, ids in (frame.__dict__ | buffers).items():

@@ -19,6 +19,8 @@ def log_probability(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return log P of each target's current sentence, EOS included, given all before it.
 
+    A pair that is longer than the system reads has no number (NaN).
+
     Pairs of one source that meet in a batch share its encoding.
 
     Args:
@@ -30,9 +32,11 @@ def log_probability(
         Sums of natural logarithms (N,), and of how many ids each is the sum (N,).
     """
     lengths = np.array([max(len(x), len(y)) for x, y in pairs], dtype=np.int64)
-    log_p_N, ids_N = np.empty(len(pairs)), np.empty(len(pairs), dtype=np.int64)
+    log_p_N, ids_N = np.full(len(pairs), np.nan), np.zeros(len(pairs), dtype=np.int64)
     device = device_of(model)
-    for group in buckets(lengths, np.arange(len(pairs)), batch_tokens):
+    most = [longest or np.inf for longest in (model.longest_source, model.longest_target)]
+    readable = [len(x) <= most[0] and len(y) <= most[1] for x, y in pairs]
+    for group in buckets(lengths, np.flatnonzero(readable), batch_tokens):
         batch = Batch.collate([pairs[n] for n in group]).to(device)
         # The variants of a contrastive group share their source, which is encoded once.
         sources, row_of_B = batch.source_BS.unique(dim=0, return_inverse=True)

@@ -57,11 +57,22 @@ class Decisions:
         Args:
             name: of the split.
             scenario: where contexts come from.
-            sentences: how many are needed; those that are explained, if not given.
+            sentences: how many are needed; those that are explained, if not given. In real decoding
+                those are fewer whose translation cannot be read.
         """
         if scenario == REAL:
             return self._translations.split(name, sentences or self.count(name))
         return self.texts.drawn(name)
+
+    def count_readable(self, name: Split, scenario: Scenario, sentences: int | None = None) -> int:
+        """Return how many of a split's first sentences `split` has; its arguments."""
+        return min(sentences or self.count(name), len(self.split(name, scenario, sentences)))
+
+    def describe_left_out(self, name: Split, scenario: Scenario) -> list[str]:
+        """Return a doubt about explained sentences that were left out; empty if there are none."""
+        if scenario != REAL:
+            return []
+        return self._translations.describe_left_out(name, self.count(name))
 
     def decided(
         self, name: Split, scenario: Scenario, sentences: int | None = None
@@ -99,8 +110,9 @@ class Decisions:
 
         def work(folder: Path) -> None:
             split = self.split(name, scenario, count)
-            fixed = self.system.model, split, count, options, folder / name, scenario
-            paths = shard_paths(folder, name, options.shards(count))
+            readable = self.count_readable(name, scenario, count)
+            fixed = self.system.model, split, readable, options, folder / name, scenario
+            paths = shard_paths(folder, name, options.shards(readable))
             title = f"labels, {name}"
             make_shards(
                 folder, name, paths, partial(label, *fixed), title, self.progress, is_finished
@@ -130,7 +142,8 @@ class Decisions:
         rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
         # The same words as in rules, or EVAL-X would learn from words that no rule holds.
         admissible = () if self.extraction.admit_special else SPECIAL
-        sides = (_words(side, sentences, admissible) for side in (split.source, split.target))
+        readable = self.count_readable("train", scenario, sentences)
+        sides = (_words(side, readable, admissible) for side in (split.source, split.target))
         return VisibleWords(columns["label"], rows_N, columns["step"], *sides)
 
 

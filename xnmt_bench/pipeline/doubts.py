@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from xnmt_bench.corpora.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.subwords import UNK, Subwords
+from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.store import Store, fingerprint
@@ -33,6 +34,11 @@ def about_texts(texts: Texts, learnt: Texts, store: Store, thresholds: DictConfi
     """
     sentences = texts.sentences(EVALUATED)
     pairs = [(s.source, s.target) for s in sentences]
+    if unreadable := texts.encoded.facts[EVALUATED]["unreadable"]:
+        yield (
+            f"{unreadable} of {unreadable + len(sentences)} test pairs have no word on a side or "
+            "are longer than the system reads, and are left out"
+        )
     yield from about_pairs(pairs, texts, learnt, store, thresholds)
     gold = [s.gold.possible for s in sentences if s.gold]
     if thresholds.gold_shift is not None and counts_from_one(gold):
@@ -66,7 +72,7 @@ def about_pairs(
         # Stored, since the training split is read whole for a number.
         "doubts",
         work,
-        version=2,
+        version=3,
         cheap=True,
         encoded=texts.encoded,
         pairs=measured,
@@ -80,6 +86,12 @@ def about_pairs(
         if exceeds(facts["unknown"][side], thresholds.unknown):
             share = f"{100 * facts['unknown'][side]:.1f} %"
             yield f"the vocabulary does not know {share} of the subwords of the {side} side"
+        if exceeds(facts["avoidable"][side] / facts["subwords"][side], thresholds.avoidable):
+            yield (
+                f"{facts['avoidable'][side]} of {facts['subwords'][side]} subwords of the {side} "
+                "side are unknown by their cut alone: was the system trained on text cut with a "
+                f"vocabulary (nmt.reader.{side}_vocabulary) or glossaries?"
+            )
     if thresholds.swapped is not None and facts["swapped"] < thresholds.swapped:
         yield (
             "each side fits the other side's vocabulary better "
@@ -103,17 +115,31 @@ def _shared_pairs(pairs: Sequence[tuple[str, str]], corpus: Corpus) -> int:
 def _coverage(
     pairs: Sequence[tuple[str, str]], subwords: tuple[Subwords, Subwords]
 ) -> dict[str, Any]:
-    """Return the share of unknown subwords a side, and how the vocabularies fit the other sides."""
-    unknown, own_length, other_length = {}, 0, 0
+    """Return unknown subwords a side, and how the vocabularies fit the other sides.
+
+    Returns:
+        By side the share of `unknown` ones, how many are `avoidable` by another cut, and how many
+        `subwords` there are; and `swapped`, subwords by the other side's vocabulary beside these.
+    """
+    unknown, avoidable, length = {}, {}, dict[str, int]()
+    other_length = 0
     for side, lines, vocabulary, other_vocabulary in zip(
         SIDES, zip(*pairs, strict=True), subwords, reversed(subwords), strict=True
     ):
         ids = [i for line in lines for i in vocabulary.encode(line)]
         unknown[side] = ids.count(UNK) / len(ids)
-        own_length += len(ids)
+        avoidable[side] = (
+            vocabulary.count_avoidable(lines) if isinstance(vocabulary, DictionarySubwords) else 0
+        )
+        length[side] = len(ids)
         # A vocabulary cuts text of its own language into fewer pieces.
         other_length += sum(len(other_vocabulary.encode(line)) for line in lines)
-    return {"unknown": unknown, "swapped": other_length / own_length}
+    return {
+        "unknown": unknown,
+        "avoidable": avoidable,
+        "subwords": length,
+        "swapped": other_length / sum(length.values()),
+    }
 
 
 def about_decisions(

@@ -184,8 +184,11 @@ class Explained:
 
         def work(folder: Path) -> dict[str, Any]:
             model, path = self.system.model, labels.path if labels else None
-            self._extract(folder, model, name, count, scenario, path, source_alone, keep_relevance)
-            return {"sentences": count}
+            readable = self.decisions.count_readable(name, scenario)
+            self._extract(
+                folder, model, name, readable, scenario, path, source_alone, keep_relevance
+            )
+            return {"sentences": readable}
 
         return self._store.make(
             "rules",

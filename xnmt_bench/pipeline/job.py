@@ -185,7 +185,8 @@ class Job:
     ) -> np.ndarray:
         """Return log P of each target given its source, EOS included, in its context.
 
-        A file's numbers, if one is given, are taken unchanged.
+        A file's numbers, if one is given, are taken unchanged. A pair that is longer than the
+        system reads gets NaN.
 
         Args:
             pairs: N sources and targets as words between blanks, or passages, which have a context.
@@ -251,7 +252,7 @@ class Job:
         if system.read_resolver:  # an earlier version read no markers here
             further["markers"] = system.read_resolver
         return self.store.make(
-            "scores", work, version=5, model=system, passages=passages_id, **further
+            "scores", work, version=6, model=system, passages=passages_id, **further
         )
 
     @cached_property
@@ -386,7 +387,7 @@ class _Targets(CorpusView):
 
     def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:
         super().__init__(corpus)
-        self._targets = list(targets)
+        self._targets, self.translated = list(targets), True
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the test sentences; the annotation is left out, since it is of the references."""

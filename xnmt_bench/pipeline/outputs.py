@@ -18,7 +18,7 @@ from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
-from xnmt_bench.errors import StoreError
+from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
@@ -120,9 +120,36 @@ class Translations:
         )
 
     def split(self, name: Split, sentences: int) -> EncodedSplit:
-        """Return a split's first sentences with the system's translations as targets."""
-        artefact = self.made(name, sentences)
-        return replace(self.texts.drawn(name), target=EncodedSide.open(artefact.path / name))
+        """Return a split's first sentences with the system's translations as targets.
+
+        A translation without a word, and one that is longer than the system reads once it is cut
+        into subwords anew, is left out; of a system that reads a context none is, since each is the
+        context of others.
+
+        Raises:
+            XnmtError: none is left.
+        """
+        target = EncodedSide.open(self.made(name, sentences).path / name)
+        split = replace(self.texts.drawn(name), target=target)
+        if self.texts.context.sentences:
+            return split.taken(np.arange(sentences))
+        kept = np.flatnonzero(self._readable(target)[:sentences])
+        if not len(kept):
+            raise XnmtError(f"{self.system.name}: no translation of the {name} split can be read")
+        return split.taken(kept)
+
+    def _readable(self, target: EncodedSide) -> np.ndarray:
+        """Return which translations have a word and are as short as the system reads, (N,)."""
+        longest, lengths_N = self.system.model.longest_target, target.lengths()
+        readable_N = lengths_N > 1  # EOS alone does not count
+        return readable_N if longest is None else readable_N & (lengths_N <= longest)
+
+    def describe_left_out(self, name: Split, sentences: int) -> list[str]:
+        """Return a doubt about translations of a split's first sentences that were left out."""
+        left_out = sentences - len(self.split(name, sentences))
+        translations = f"{left_out} of {sentences} of the system's own translations"
+        problem = "have no word or are longer than the system reads, and are left out"
+        return [f"{translations} {problem}"] if left_out else []
 
     def _own_depth(self, name: Split, index: int) -> int:
         """Return how many of its own translations stand before a translation."""

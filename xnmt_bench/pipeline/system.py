@@ -239,6 +239,14 @@ class System:
             source = SentencePiece(source.path, MOST_CLUSTERS)
         return source, target
 
+    def _read_longest(self) -> tuple[int | None, int | None]:
+        """Return how many subwords of source and target it reads, EOS not counted; None for any."""
+        if not (self._config.nmt.path or self._foreign):
+            return None, None  # what is trained here computes positions of any number
+        model = self.model if self._config.nmt.path else self._open_initial()
+        source, target = model.longest_source, model.longest_target
+        return source and source - 1, target and target - 1
+
     @property
     def _foreign(self) -> bool:
         """Whether it is trained further from a model of another toolkit."""
@@ -347,7 +355,15 @@ class System:
         # Rows are planned with texts in hand, and planning trains no vocabulary.
         write = self._write_training if training else self._write
         return Texts(
-            self._store, corpus, write, lambda: self.subwords, length, context, splits, seed
+            self._store,
+            corpus,
+            write,
+            lambda: self.subwords,
+            length,
+            self._read_longest,
+            context,
+            splits,
+            seed,
         )
 
     @cached_property

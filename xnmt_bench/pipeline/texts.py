@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,8 @@ class Texts:
         read_subwords: returns the vocabularies of both sides; called once they are needed, since
             it may train them.
         max_length: subwords a side; longer pairs are left out.
+        read_longest: returns how many subwords of source and target the system can read; None for
+            any number.
         context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
         seed: of the order in which training sentences are drawn to be explained.
@@ -44,6 +46,7 @@ class Texts:
         write: Callable[[Corpus], Corpus],
         read_subwords: Callable[[], tuple[Subwords, Subwords]],
         max_length: int,
+        read_longest: Callable[[], tuple[int | None, int | None]],
         context: Context,
         splits: Sequence[Split],
         seed: int = 0,
@@ -51,6 +54,7 @@ class Texts:
         self.corpus, self.context, self.seed = corpus, context, seed
         self._write, self._read_subwords = write, read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
+        self._read_longest = read_longest
         self._open: dict[Split, EncodedSplit] = {}
         self._drawn: dict[Split, EncodedSplit] = {}
         self._orders: dict[Split, np.ndarray] = {}
@@ -69,25 +73,27 @@ class Texts:
         """
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
         context, splits = self.context, self._splits
+        source, target = (longest if n is None else min(n, longest) for n in self._read_longest())
+        readable = None if source == target == longest else (source, target)
+        further: dict[str, Any] = {} if readable is None else {"readable": readable}
         artefact = self._store.make(
             "encoded",
-            lambda folder: encode(corpus, *subwords, longest, folder, context, splits),
+            lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
             version=2,
             corpus=corpus.recipe(),
             subwords=subwords,
             max_length=longest,
             context=context.recipe(),
             splits=splits,
+            **further,
         )
         for split in splits:
             counts = artefact.facts[split]
+            if problems := describe_left_out(counts, longest):
+                log.warning("%s: %s", split, problems)
             if not counts["kept"]:
-                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair")
-            if counts["too_long"]:
-                left_out = f"{counts['too_long']} of {sum(counts.values())} pairs"
-                log.warning(
-                    "%s: %s have more than %d subwords and are left out", split, left_out, longest
-                )
+                lost = f": {problems}" if problems else ""
+                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair{lost}")
         return artefact
 
     def split(self, name: Split) -> EncodedSplit:
@@ -161,6 +167,22 @@ class Texts:
     def test_set(self) -> str:
         """What a test sentence's number counts in: the same for every corpus with this test set."""
         return test_set(self.corpus)
+
+
+def describe_left_out(counts: Mapping[str, int], longest: int) -> str:
+    """Return how many pairs of a split were left out, and why; empty where all were kept.
+
+    Args:
+        counts: of the split's pairs; see `encode`.
+        longest: subwords that a pair may have on a side.
+    """
+    reasons = {
+        "too_long": f"have more than {longest} subwords",
+        "unreadable": "have no word on a side or are longer than the system reads",
+    }
+    every = sum(counts.values())
+    parts = [f"{counts[n]} of {every} pairs {why}" for n, why in reasons.items() if counts[n]]
+    return " and ".join(parts) + (" and are left out" if parts else "")
 
 
 def test_set(corpus: Corpus) -> str:

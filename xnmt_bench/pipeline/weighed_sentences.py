@@ -62,11 +62,12 @@ def require_words(sentences: Iterable[Weighed | DataError]) -> Iterator[Weighed 
 
 def weigh_sentences(
     explained: Explained, scenario: Scenario, relevances: Relevances
-) -> Iterator[Weighed]:
+) -> Iterator[Weighed | DataError]:
     """Yield relevance of the current sentence's words, with the words themselves.
 
     Words of a context have weights too, but do not belong to the sentence, and are left out.
-    Attention does not weigh the prefix against the source.
+    Attention does not weigh the prefix against the source. A translation without a word has no
+    weights, and is bad.
 
     Args:
         explained: the decisions.
@@ -91,6 +92,10 @@ def weigh_sentences(
             got = f"sentence {relevance.number}, {relevance.source_TS.shape[0]} steps"
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
             raise XnmtError(f"the relevance is of {got}; needed: {needed}")
+        if expected[1][0] == 1:  # its only step is EOS
+            problem = "the translation has no word"
+            yield DataError(explained.system.name, relevance.number + 1, problem)
+            continue
         prefix_TT = None
         # Of a single step no prefix word is seen, which is not the explainer's silence.
         silent = len(relevance.prefix_TT) > 1 and np.isnan(relevance.prefix_TT).all()

@@ -369,9 +369,9 @@ def test_there_is_no_such_suite(tmp_path):
 
 
 def test_a_file_of_links_is_read_by_the_suites_sentences(tmp_path, caplog):
-    """Of a system that left one out; a no-break space counts as a blank, with a warning."""
+    """Of a system that left one out; a tab counts as a blank, with a warning."""
     (tmp_path / "links").write_text("0-0\n1-1\n0-1\n")
-    texts = {0: ("A b", "C d"), 2: ("E f", "G\u00a0h")}
+    texts = {0: ("A b", "C d"), 2: ("E f", "G\th")}
     _, links_of = of_file(Store(tmp_path / "store"), tmp_path / "links", texts, 3)
     assert links_of == {0: frozenset({(0, 0)}), 2: frozenset({(0, 1)})}
     assert "links:3: between words stands another blank" in caplog.text

@@ -162,7 +162,7 @@ def row_of(folder, name, depths, kept=0.5, alters=None, **keys):
     columns = {"moved": np.ones(3), "of moved": np.ones(3), "rows": np.ones(3)}
     for depth in range(len(depths)):
         for side in ("source", "prefix"):
-            for column, value in (("rank", kept), ("top", kept), ("chance", 0.25)):
+            for column, value in (("rank", kept), ("top", max(kept, 0.0)), ("chance", 0.25)):
                 columns[f"{column} {side} at {depth}"] = np.full(3, value)
                 columns[f"of {column} {side} at {depth}"] = np.ones(3)
     facts = {"depths": depths, "settings": {"radius": 0.05}}

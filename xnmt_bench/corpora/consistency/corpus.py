@@ -24,7 +24,7 @@ class SuiteCorpus(CorpusView):
     def __init__(self, suite: Suite, like: Corpus) -> None:
         super().__init__(like)
         # People wrote the suite, also where the system's corpus is generated.
-        self.name, self.generated = suite.name, False
+        self.name, self.generated, self.translated = suite.name, False, False
         self._suite = suite
 
     def sentences(self, split: Split) -> Iterator[Sentence]:

@@ -220,13 +220,14 @@ class MeasuredSet:
         comparison, table = compare(self._set), read_table(self.made.path / "weights.parquet")
         passages = [p for group in self._set.groups for p in group.passages()]
         # Scores are of all groups, weights of those whose antecedent was placed.
-        right_of = dict(
-            zip(
-                comparison.groups_G,
-                comparison.right_G(self._job.log_probability(passages), "wrong"),
-                strict=True,
-            )
+        scores_N = self._job.log_probability(passages)
+        decisions = zip(
+            comparison.groups_G,
+            comparison.right_G(scores_N, "wrong"),
+            comparison.scored_G(scores_N),
+            strict=True,
         )
+        right_of = {group: right for group, right, scored in decisions if scored}
         # Groups of one source share words and context, so they are drawn together.
         unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)

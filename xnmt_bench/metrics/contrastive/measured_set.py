@@ -13,6 +13,7 @@ import numpy as np
 
 from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
 from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import CAPPED, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
@@ -97,6 +98,11 @@ class MeasuredSet:
         return self.comparison.right_G(self.scores.of(self.number), self.options.ties)
 
     @cached_property
+    def _scored_G(self) -> np.ndarray:
+        """Which groups the system can read."""
+        return self.comparison.scored_G(self.scores.of(self.number))
+
+    @cached_property
     def _made_by(self) -> str:
         """The fingerprint of the scores."""
         job = self.scores.job
@@ -116,14 +122,21 @@ class MeasuredSet:
         return job.doubts_of([(passage.source, passage.target) for passage in true])
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
-        """Return the groups of a part, by source."""
+        """Return the groups of a part, by source.
+
+        Raises:
+            NotApplicable: the system can read no group of the part.
+        """
+        member_G = member_G & self._scored_G
+        if not member_G.any():
+            raise NotApplicable("every group has a variant that is longer than the system reads")
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
         facts = {"generated": self.comparison.contrastive_set.generated, "told": self._remarks}
         job = self.scores.job
         if not job.door("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
         # The part that is the whole set carries the file; the others would repeat its groups.
-        files = {GROUPS: self._groups} if member_G.all() else {}
+        files = {GROUPS: self._groups} if member_G.sum() == self._scored_G.sum() else {}
         return Evidence(self._units(member_G, self.right_G), made_by, facts, files)
 
     @cached_property
@@ -177,6 +190,10 @@ class MeasuredSet:
         if self.comparison.emptied:
             groups = ", ".join(map(str, self.comparison.emptied))
             remarks.append(f"nothing is left to compare in groups {groups}")
+        if unread := int((~self._scored_G).sum()):
+            remarks.append(
+                f"{unread} groups with a variant that is longer than the system reads are left out"
+            )
         scores_N = self.scores.of(self.number)
         if self.options.ties == "wrong" and (tied := int(self.comparison.tied_G(scores_N).sum())):
             remarks.append(

@@ -76,7 +76,7 @@ class TestDecisions:
 
         def work(folder: Path) -> None:
             model, contexts = self._job.system.model, self.rules.test_split
-            sentences = self.rules.decisions.count(EVALUATED)
+            sentences = self.rules.test_sentences
             states_path = folder / "states.tmp"  # the store removes `.tmp` of a killed run
             states_ND = write_states(model, contexts, sentences, states_path)
 
@@ -101,7 +101,7 @@ class TestDecisions:
 
     def browsed(self, sentences: int) -> dict[str, Path]:
         """Return the files of the first test sentences' rules and relevance, for the page."""
-        count = min(sentences, self.rules.decisions.count(EVALUATED))
+        count = min(sentences, self.rules.test_sentences)
 
         def work(folder: Path) -> None:
             # The order of the rules, which `sample` follows too.
@@ -170,7 +170,7 @@ class TestDecisions:
         """Why numbers on the system's decisions mean little; empty for the usual system."""
         # In the other scenarios the label is the target's word by definition.
         if self.rules.scenario != TEACHER_FORCING:
-            return []
+            return self.rules.decisions.describe_left_out(EVALUATED, self.rules.scenario)
         thresholds, labels_N = self._job.config.doubts, self.rules.test.label_N
         return list(about_decisions(labels_N, self.rules.target_words, thresholds))
 
@@ -193,7 +193,7 @@ class TestDecisions:
 
     def sample(self, sentences: int) -> Artefact:
         """Return the first test sentences in pieces with the labels, in the store."""
-        count = min(sentences, self.rules.decisions.count(EVALUATED))
+        count = min(sentences, self.rules.test_sentences)
 
         def work(folder: Path) -> None:
             contexts, subwords = self.rules.test_split, self._job.system.subwords

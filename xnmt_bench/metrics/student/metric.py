@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +16,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
+    DOUBTS,
     SETTINGS,
     TOKENIZER,
     Evidence,
@@ -27,6 +28,7 @@ from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.student.guided import Operator
 from xnmt_bench.metrics.student.stages import (
+    SCENARIOS,
     Guide,
     MapOf,
     StudentOptions,
@@ -194,12 +196,13 @@ class Student(SumMetric):
         trained = students.trained(operator, guide)
         outputs = students.outputs(operator, guide, map_of)
         columns = read_outputs(outputs)
-        number_U = columns["sentence"]
+        number_U, split = columns["sentence"], job.texts.split(EVALUATED)
+        by_number = dict(zip(split.number.tolist(), job.texts.sentences(EVALUATED), strict=True))
         translations = Outputs(
             job.corpus,
             job.texts.test_set,
             number_U,
-            job.texts.sentences(EVALUATED, len(number_U)),
+            [by_number[number] for number in number_U.tolist()],
             columns["text"],
             outputs.fingerprint,
         )
@@ -221,7 +224,9 @@ class Student(SumMetric):
             **job.learning_settings,
             **{f"student {name}": value for name, value in vars(self.options).items()},
         }
-        facts = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        facts: dict[str, Any] = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        if doubts := job.decisions().describe_left_out(EVALUATED, SCENARIOS[map_of]):
+            facts[DOUBTS] = doubts
         made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
         made_by |= {n: text for n, text in signatures(tokenizer).items() if n != "ter"}
         return Evidence(Units(translations.test_set, number_U, sums), made_by, facts)

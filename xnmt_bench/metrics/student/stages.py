@@ -113,7 +113,7 @@ class Students:
     def _split(self, name: Split, scenario: Scenario) -> tuple[EncodedSplit, int]:
         """Return a split in the order of explanation, and the number of explained sentences."""
         decisions = self._job.decisions()
-        return decisions.split(name, scenario), decisions.count(name)
+        return decisions.split(name, scenario), decisions.count_readable(name, scenario)
 
     def _maps(self, name: Split, scenario: Scenario) -> Artefact:
         """Return the explainer's maps of a split."""

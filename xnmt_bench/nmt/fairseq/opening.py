@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from xnmt_bench.errors import XnmtError
@@ -10,6 +11,7 @@ from xnmt_bench.nmt.fairseq.lstm import FairseqLSTM
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.nmt.fairseq.transformer import FairseqTransformer
 from xnmt_bench.nmt.foreign import made_from
+from xnmt_bench.options import Natural, Text
 
 Model = FairseqTransformer | FairseqLSTM
 
@@ -21,6 +23,10 @@ def open_fairseq(
     data: str | None = None,
     source_codes: str | None = None,
     target_codes: str | None = None,
+    source_vocabulary: Text | None = None,
+    target_vocabulary: Text | None = None,
+    vocabulary_threshold: Natural | None = None,
+    glossaries: Sequence[Text] = (),
 ) -> Model:
     """Open a checkpoint of fairseq's `transformer` or `lstm`, of any of their named sizes.
 
@@ -32,20 +38,37 @@ def open_fairseq(
         source_codes: BPE codes of subword-nmt or a SentencePiece model (`.model`) of the source;
             none if the corpus consists of subwords already.
         target_codes: the same of the target.
+        source_vocabulary: the file given as `--vocabulary` when the source was cut; lines of a
+            subword and its count. Subwords that it lacks are cut further.
+        target_vocabulary: the same of the target.
+        vocabulary_threshold: the least count of a subword of both vocabularies.
+        glossaries: regular expressions of what subword-nmt left whole.
 
     Raises:
         XnmtError: it is another kind of checkpoint, or has what this reader does not support.
-        DataError: a dictionary or codes are not readable.
+        DataError: a dictionary, codes or a vocabulary are not readable.
     """
     file = Path(path)
     options, tensors = read_checkpoint(file)
     weights = Weights(file, tensors)
     folder = Path(data) if data else file.parent
+    if vocabulary_threshold is not None and not (source_vocabulary or target_vocabulary):
+        raise XnmtError(
+            "nmt.reader.vocabulary_threshold is of counts in a vocabulary: give "
+            "nmt.reader.source_vocabulary or nmt.reader.target_vocabulary"
+        )
     configured = {"source": source_language, "target": target_language}
     languages = [_language(options, side, language) for side, language in configured.items()]
     source, target = (
-        DictionarySubwords(folder / f"dict.{language}.txt", codes)
-        for language, codes in zip(languages, (source_codes, target_codes), strict=True)
+        DictionarySubwords(
+            folder / f"dict.{language}.txt", codes, vocabulary, vocabulary_threshold, glossaries
+        )
+        for language, codes, vocabulary in zip(
+            languages,
+            (source_codes, target_codes),
+            (source_vocabulary, target_vocabulary),
+            strict=True,
+        )
     )
     for side, subwords in (("encoder", source), ("decoder", target)):
         # Another dictionary than it was trained with shows in the number of words.

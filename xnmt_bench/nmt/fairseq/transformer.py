@@ -60,8 +60,8 @@ class FairseqTransformer(Transformer):
             elif options.get(f"{side}_learned_pos"):
                 table = weights.take(f"{side}.embed_positions.weight")
                 self.positions[side] = nn.Embedding.from_pretrained(table)
-                if side == "decoder":
-                    self.longest_target = len(table) - FIRST
+                longest = "longest_source" if side == "encoder" else "longest_target"
+                setattr(self, longest, len(table) - FIRST)
             else:
                 self.positions[side] = _Sinusoids(dimension)
             self.embedding_norms[side] = _norm(f"{side}.layernorm_embedding", dimension, weights)
