@@ -288,7 +288,7 @@ class Causes(SumMetric):
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
         # A side of few decisions would have an interval as wide as the scale. One that no sentence
-        # has relevance of is left out too; where some sentences have none, their share is 0.
+        # has relevance of is left out too; a sentence without relevance alone has a share of 0.
         usable = {side: columns.get(f"usable_{side}", np.zeros(1)).sum() for side in SIDES}
         without = [s for s in SIDES if usable[s] < FEWEST or s not in explained]
         if len(without) == len(SIDES):
@@ -323,7 +323,7 @@ class Causes(SumMetric):
             row = decision.step - relevance.first
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             # A step sees the whole source, and the prefix before it.
-            seen = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
+            visible = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
             counts = [len(decision.effects["that", side]) for side in SIDES]
             rankings = [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
             if decision.takes_both:
@@ -337,7 +337,7 @@ class Causes(SumMetric):
                 # Replacing one source word alone says little there.
                 if decision.takes_both and side == "source":
                     continue
-                equal_X = np.where(seen[n], 0.0, np.nan)
+                equal_X = np.where(visible[n], 0.0, np.nan)
                 chance_W = Ranking.of_pieces(equal_X, words[n], counts[n]).named(k)
                 for kind, name in (
                     ("which", side),

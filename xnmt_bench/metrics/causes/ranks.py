@@ -64,7 +64,7 @@ class Ranking:
         """Rank the words of a side.
 
         Args:
-            relevance_X: of pieces; NaN for what has none.
+            relevance_X: of pieces; NaN for a piece without relevance.
             words: the word of each piece, below 0 for none, as EOS has it.
             count: how many words there are; one without a piece has no relevance.
         """
@@ -103,7 +103,7 @@ class Ranking:
 
 
 @lru_cache(maxsize=10_000)  # most decisions of a sentence ask for the same
-def _probability_first(chosen: tuple[int, ...], others: tuple[int, ...], k: int) -> float:
+def _probability_first(chosen: tuple[int, ...], other_words: tuple[int, ...], k: int) -> float:
     """Return how probable it is that some words are all among the first k in a random order.
 
     Pieces stand in a random order, and a word stands where its first piece does. For one word and
@@ -111,18 +111,18 @@ def _probability_first(chosen: tuple[int, ...], others: tuple[int, ...], k: int)
 
     Args:
         chosen: the number of pieces of each of these words.
-        others: the same of all other words.
+        other_words: the same of all other words.
         k: how many words come first.
     """
     if len(chosen) > k:
         return 0.0
-    if len(chosen) + len(others) <= k:
+    if len(chosen) + len(other_words) <= k:
         return 1.0
     # As if each piece drew a number between 0 and 1: the best of n pieces is below x with
     # probability x^n. With x the worst of the chosen words' bests, at most k - len(chosen) other
     # words may be above it. That is a polynomial in x whose degree is below the number of pieces,
     # so Gauss's rule integrates it without an error.
-    nodes, weights = np.polynomial.legendre.leggauss((sum(chosen) + sum(others) + 1) // 2)
+    nodes, weights = np.polynomial.legendre.leggauss((sum(chosen) + sum(other_words) + 1) // 2)
     x, weights = (nodes + 1) / 2, weights / 2
     density = sum(
         n * x ** (n - 1) * np.prod([1 - x**m for j, m in enumerate(chosen) if j != i], axis=0)
@@ -131,7 +131,7 @@ def _probability_first(chosen: tuple[int, ...], others: tuple[int, ...], k: int)
     # The probability of each number of others above x, up to that which may be.
     above = np.zeros((k - len(chosen) + 1, len(x)))
     above[0] = 1
-    for n in others:
+    for n in other_words:
         below = x**n
         above[1:] = above[1:] * below + above[:-1] * (1 - below)
         above[0] *= below
@@ -184,9 +184,9 @@ def judge_sides(
     Returns:
         The effects of the words named, over the greatest sum that k words a side have.
     """
-    known = np.concatenate(effects)
-    known = known[~np.isnan(known)]
-    if not len(known) or known.max() < least:
+    all_effects = np.concatenate(effects)
+    known_effects = all_effects[~np.isnan(all_effects)]
+    if not len(known_effects) or known_effects.max() < least:
         return None
     named = greatest = 0.0
     for ranking, effect_W in zip(rankings, map(np.nan_to_num, effects), strict=True):
