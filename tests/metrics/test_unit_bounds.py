@@ -21,9 +21,9 @@ UNITS = {
         [{"looked_right": 2}, {"weight_1": 1.1}, {"right": 3}],
     ),
     "causes": (
-        {"usable_source": 3, "judged_source": 2, "causal_source": 1.5, "tau_source": -1,
+        {"usable_source": 3, "causal_source": 2.5, "unknown_source": 0.5, "tau_source": -1,
          "ranked_source": 1},
-        [{"causal_source": 2.5}, {"judged_source": 4}, {"tau_source": -1.5}],
+        [{"causal_source": 3.5}, {"unknown_source": 4}, {"tau_source": -1.5}],
     ),
     "confidence": (
         {"chrf": 40.5, "log_probability": np.nan, "overlap": 0.5, "confidence_pct": 80, "cdp": -1},
@@ -47,7 +47,7 @@ UNITS = {
         [{"log_likelihood": 0.1}, {"correct": 3}, {"hits": 5}, {"kl": -1}],
     ),
     "infidelity": (
-        {"rows": 2, "lost": 1.5, "error": 1.5, "alike": 0, "against": 1},
+        {"rows": 2, "lost": 1.5, "error": 1.5, "against": 1},
         [{"error": 1.6}, {"lost": 2.1}, {"against": -1}],
     ),
     "quality": (

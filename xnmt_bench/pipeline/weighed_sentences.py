@@ -109,6 +109,7 @@ def weigh_sentences(
             relevance.source_TS[:, columns],
             prefix_TT,
             _logarithms(relevance.probability_T),
+            explained.explainer.blind,
         )
 
 

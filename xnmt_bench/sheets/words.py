@@ -107,11 +107,12 @@ def _sentence_items(
             continue
         # One word: its steps are averaged, and -1 leaves the other steps out.
         rows = [0 if place in places else -1 for place in sentence["steps"]]
-        relevance = {
-            column: joined_numbers(to_words(weights[sentence["number"]], rows, source_words)[0])
-            for column, weights in weights_of.items()
-            if sentence["number"] in weights
-        }
+        relevance = {}
+        for column, weights in weights_of.items():
+            if sentence["number"] in weights:
+                scores_TS, blind = weights[sentence["number"]], column.startswith(BLIND)
+                [scores] = to_words(scores_TS, rows, source_words, blind=blind)
+                relevance[column] = joined_numbers(scores)
         yield Item(
             [ShownText("source", source, numbered=True), ShownText("target", target, [number])],
             {**identity, "number": str(sentence["number"]), "word": str(number + 1), **relevance},

@@ -47,45 +47,37 @@ def to_words(
     rows: Sequence[int] | np.ndarray,
     columns: Sequence[int] | np.ndarray,
     sizes: tuple[int, int] | None = None,
+    blind: bool = False,
 ) -> np.ndarray:
-    """Sum scores over the pieces of a column's word, and average them over those of a row's.
+    """Return scores of words for words, made of those of their pieces.
+
+    They are summed over the pieces of a column's word, and averaged over those of a row's. Of a
+    blind explainer they are those of each word's first piece: scores drawn alike for all pieces are
+    then drawn alike for all words. A sum would make words of many pieces the greatest more often.
 
     Args:
         scores_TS: scores of pieces for pieces; NaN counts as 0.
         rows: the word that each piece of the rows belongs to, below 0 for none; length T.
         columns: the same for the columns; length S.
         sizes: how many words rows and columns have; up to the last with a piece, if not given.
+        blind: whether the explainer never asks the model.
 
     Returns:
         Scores of words for words, (Y, X); 0 for a word without a piece.
     """
     count_Y, count_X = sizes or (None, None)
     of_rows, of_columns = membership(rows, count_Y), membership(columns, count_X)
+    if blind:
+        of_rows, of_columns = (_of_first_pieces(x) for x in (of_rows, of_columns))
     # A sum over a column's pieces, since a word's relevance is that of all its parts; a mean over
     # a row's pieces, since each is a decision of its own.
     mean = of_rows / np.maximum(of_rows.sum(0), 1)
     return mean.T @ np.nan_to_num(scores_TS) @ of_columns
 
 
-def first_pieces(
-    scores_TS: np.ndarray,
-    rows: Sequence[int] | np.ndarray,
-    columns: Sequence[int] | np.ndarray,
-    sizes: tuple[int, int] | None = None,
-) -> np.ndarray:
-    """Return the scores of each word's first piece for each word's first piece, (Y, X).
-
-    Scores drawn alike for all pieces are then drawn alike for all words. Under `to_words` the sum
-    of a word with many pieces would more often be the greatest, and a mean less often.
-
-    The arguments are those of `to_words`.
-    """
-    count_Y, count_X = sizes or (None, None)
-    members = (membership(rows, count_Y), membership(columns, count_X))
-    scores_YX = np.nan_to_num(scores_TS)[np.ix_(*(member.argmax(0) for member in members))]
-    rows_Y, columns_X = (member.sum(0) > 0 for member in members)
-    # A word without a piece has no first one.
-    return np.where(rows_Y[:, None] & columns_X, scores_YX, 0)
+def _of_first_pieces(member: np.ndarray) -> np.ndarray:
+    """Return which pieces belong to which words, (pieces, words), without all but the first."""
+    return member * (member.cumsum(0) == 1)
 
 
 def as_shares(weights: np.ndarray, empty: float = 0.0) -> np.ndarray:
@@ -108,7 +100,10 @@ def as_shares(weights: np.ndarray, empty: float = 0.0) -> np.ndarray:
 
 
 def best_links(
-    relevance_TS: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]
+    relevance_TS: np.ndarray,
+    source_words: Sequence[int],
+    target_words: Sequence[int],
+    blind: bool = False,
 ) -> Links:
     """Link each target word to the source word of greatest relevance, ties to the leftmost.
 
@@ -118,8 +113,9 @@ def best_links(
         relevance_TS: of source pieces for target pieces.
         source_words: the word that each source piece belongs to, below 0 for none; length S.
         target_words: the same for target pieces; length T.
+        blind: whether the explainer never asks the model; see `to_words`.
     """
-    relevance_YX = to_words(relevance_TS, target_words, source_words)
+    relevance_YX = to_words(relevance_TS, target_words, source_words, blind=blind)
     # Of words that have a piece: one without would be the best where all others have harmed.
     source_X, target_Y = (
         np.array(sorted({word for word in side if word >= 0}), dtype=np.int64)

@@ -126,6 +126,7 @@ class Weighed:
         weights_TS: of source tokens for target tokens.
         prefix_TT: of earlier target tokens, 0 elsewhere; None where they are unknown.
         log_probability_T: natural logarithms; None where they are unknown.
+        blind: whether the weights are of an explainer that never asks the model.
     """
 
     number: int
@@ -134,6 +135,7 @@ class Weighed:
     weights_TS: np.ndarray
     prefix_TT: np.ndarray | None = None
     log_probability_T: np.ndarray | None = None
+    blind: bool = False
 
     def without_eos(self) -> Weighed:
         """Return the pair without EOS's row and column; nothing is normalised again."""

@@ -21,6 +21,22 @@ def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
     assert best_links(relevance, source, target) == {(0, 0), (1, 1)}
 
 
+def test_a_blind_explainers_pieces_behind_the_first_have_no_part():
+    """Draws of 0 to 1 for each piece link to a long word as often as to a short one."""
+    source, target = [0, 1, 1, 1, 1, 2, -1], [0, 0]
+    rng = np.random.default_rng(0)
+    draws = rng.random((3000, 2, 7))
+    linked = {
+        blind: np.bincount([i for d in draws for i, _ in best_links(d, source, target, blind)])
+        for blind in (True, False)
+    }
+    error = np.sqrt(3000 * 1 / 3 * 2 / 3)
+    assert np.abs(linked[True] - 1000).max() < 4 * error
+    assert linked[False][1] > 2900
+    # Of negative scores, as minus a distance, a sum would make the long word the least.
+    assert best_links(-np.ones((2, 7)) * [3, 1, 2, 2, 2, 3, 3], source, target, True) == {(1, 0)}
+
+
 def test_relevance_is_signed_and_ties_go_left():
     assert best_links(np.array([[-5.0, -1.0, -1.0]]), [0, 1, 2], [0]) == {(1, 0)}
 

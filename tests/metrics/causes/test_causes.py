@@ -1,12 +1,14 @@
 """Causes: effects against one row at a time, and rankings against numbers worked out by hand."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
 import torch
 from conftest import double
 from measured import SYSTEM, measured, scored
+from scipy import stats
 
 from xnmt_bench.corpora.catalogue import Catalogue
 from xnmt_bench.corpora.substitutes import BothSides, Substitutes, Unit
@@ -17,8 +19,9 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, _compare
-from xnmt_bench.metrics.causes.ranks import SIDES, judge_side, judge_sides, word_relevance
-from xnmt_bench.metrics.causes.table import KINDS, Decision
+from xnmt_bench.metrics.causes.metric import FILE
+from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
+from xnmt_bench.metrics.causes.table import KINDS, Decision, load
 from xnmt_bench.nmt.switched import replacement
 from xnmt_bench.pipeline.explained import Relevances
 from xnmt_bench.report.report import collect
@@ -273,42 +276,170 @@ def test_a_probability_too_small_for_float32_changes_by_a_number():
 
 def test_a_word_is_as_relevant_as_its_best_piece():
     relevance = np.array([0.1, 0.5, np.nan, 0.2, 9.0])
-    best = word_relevance(relevance, [0, 0, 1, 2, -1], 3)
-    np.testing.assert_array_equal(best, [0.5, np.nan, 0.2])
+    ranking = Ranking.of_pieces(relevance, [0, 0, 1, 2, -1], 3)
+    np.testing.assert_array_equal(ranking.relevance_W, [0.5, np.nan, 0.2])
+    np.testing.assert_array_equal(ranking.pieces_W, [1, 0, 1])
+    np.testing.assert_array_equal(ranking.named(1), [1, 0, 0])
+    np.testing.assert_array_equal(ranking.named(3), [1, 0, 1])
+    assert ranking.probability([0, 2], 2) == 1 and ranking.probability([0, 1], 2) == 0
+
+
+def firsts(relevance_X, words, k):
+    """The words of the first k pieces' words, of every order of pieces that are as relevant."""
+    pieces = [x for x in range(len(words)) if words[x] >= 0 and not np.isnan(relevance_X[x])]
+    for order in permutations(pieces):
+        ranked = sorted(order, key=lambda x: -relevance_X[x])
+        yield list(dict.fromkeys(words[x] for x in ranked))[:k]
+
+
+NAN = np.nan
+TIES = {
+    "all tied": ([1.0] * 7, [0, 1, 1, 1, 2, 2, 3]),
+    "two levels": ([1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0], [0, 0, 1, 1, 2, 3, 4]),
+    "a tie below the best piece": ([1.0, 3.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 3]),
+    "some without relevance": ([1.0, NAN, 1.0, NAN, 1.0, 1.0], [0, 0, 1, 2, 3, 3]),
+    "EOS last": ([1.0, 1.0, 1.0, 9.0], [0, 1, 1, -1]),
+}
+
+
+@pytest.mark.parametrize("case", TIES)
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_words_are_named_as_often_as_in_all_orders_of_tied_pieces(case, k):
+    """Every order of the pieces is written out, and words are counted."""
+    relevance_X, words = np.array(TIES[case][0]), TIES[case][1]
+    orders = list(firsts(relevance_X, words, k))
+    count = max(words) + 1
+    expected_W = [np.mean([w in named for named in orders]) for w in range(count)]
+    ranking = Ranking.of_pieces(relevance_X, words, count)
+    np.testing.assert_allclose(ranking.named(k), expected_W, atol=1e-12)
+    for pair in permutations(range(count), 2):
+        both = np.mean([{*pair} <= {*named} for named in orders])
+        assert ranking.probability(pair, k) == pytest.approx(both, abs=1e-12)
+
+
+def test_of_tied_words_the_first_is_one_with_the_share_of_its_pieces():
+    """Also of more pieces than orders can be written out for; k = 2 by the second draw by hand."""
+    pieces = np.array([1, 40, 7, 2, 2, 60])
+    ranking = Ranking(np.zeros(6), pieces)
+    np.testing.assert_allclose(ranking.named(1), pieces / pieces.sum(), rtol=1e-12)
+    share = pieces / pieces.sum()
+    second = [
+        sum(share[v] * pieces[w] / (pieces.sum() - pieces[v]) for v in range(6) if v != w)
+        for w in range(6)
+    ]
+    np.testing.assert_allclose(ranking.named(2), share + second, rtol=1e-12)
+    for k in range(1, 7):
+        assert ranking.named(k).sum() == pytest.approx(k, rel=1e-12)
+
+
+EFFECT = np.array([0.2, 0.8, NAN, 0.4])
+EVEN = Ranking(np.zeros(4), np.ones(4, dtype=int))
+
+
+def by_words(*relevance):
+    """A ranking of words of one piece each."""
+    return Ranking.of_pieces(np.array(relevance), range(len(relevance)), len(relevance))
 
 
 def test_shares_of_one_decision():
-    effect, relevance = np.array([0.2, 0.8, np.nan, 0.4]), np.array([3.0, 2.0, 0.5, 1.0])
-    one = judge_side(relevance, effect, 1, 0.05)
-    assert (one.judged, one.causal, one.strongest) == (1, pytest.approx(0.25), 0)
-    assert one.chance == pytest.approx((1.4 / 3) / 0.8)
+    ranking = by_words(3.0, 2.0, 0.5, 1.0)
+    one = judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.05)
+    assert (one.usable, one.causal, one.strongest) == (1, pytest.approx(0.25), 0)
+    # One of four words, of which one has no substitute.
+    assert one.chance == pytest.approx((1.4 / 4) / 0.8)
     # Of three pairs of known words, one is in the order of the effects.
     assert one.tau == pytest.approx(-1 / 3)
-    two = judge_side(relevance, effect, 2, 0.05)
+    two = judge_side(ranking, EVEN.named(2), EFFECT, 2, 0.05)
     assert two.causal == pytest.approx(1.0 / 1.2)
-    unknown = judge_side(np.array([0.0, 1.0, 2.0, 0.5]), effect, 1, 0.05)
-    assert (unknown.usable, unknown.judged) == (1, 0)
-    assert judge_side(relevance, effect, 1, 0.9) is None  # nothing has so great an effect
+    assert (
+        judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.9) is None
+    )  # nothing has so great an effect
+
+
+@pytest.mark.parametrize(
+    ("relevance", "causal", "unknown"),
+    [
+        ((0.0, 1.0, 2.0, 0.5), 0.8 / 1.2, 1 / 2),  # names the word without a substitute, and 0.8
+        ((0.0, -1.0, 2.0, 0.5), 0.4 / 1.2, 1 / 2),
+        ((NAN, NAN, 1.0, NAN), 0.0, 1.0),  # names it alone
+        ((NAN, 1.0, NAN, NAN), 0.8 / 1.2, 1 / 2),  # names one word
+        ((NAN, NAN, NAN, NAN), 0.0, 1.0),
+    ],
+)
+def test_a_word_without_a_known_effect_counts_as_none_and_no_decision_is_dodged(
+    relevance, causal, unknown
+):
+    shares = judge_side(by_words(*relevance), EVEN.named(2), EFFECT, 2, 0.05)
+    assert (shares.causal, shares.unknown) == (pytest.approx(causal), pytest.approx(unknown))
+    full = judge_side(by_words(3.0, 2.0, 0.5, 1.0), EVEN.named(2), EFFECT, 2, 0.05)
+    # What decides which decisions count, and chance, are the same for every explainer.
+    for name in ("usable", "ranked", "chance"):
+        assert getattr(shares, name) == getattr(full, name)
+
+
+def test_equal_relevance_is_worth_what_all_orders_are_on_average():
+    """Where it stands in the sentence has no part; words have 1, 2, 1 and 3 pieces."""
+    words, effect = [0, 1, 1, 2, 3, 3, 3], np.array([0.9, 0.1, NAN, 0.3])
+    equal = Ranking.of_pieces(np.ones(7), words, 4)
+    for k, greatest in ((1, 0.9), (2, 1.2), (3, 1.3)):
+        orders = firsts(np.ones(7), words, k)
+        expected = np.mean([np.nansum(effect[named]) for named in orders]) / greatest
+        shares = judge_side(equal, equal.named(k), effect, k, 0.05)
+        assert shares.causal == pytest.approx(expected) == shares.chance
+    assert shares.strongest == pytest.approx(1 / 7)
+    assert (shares.tau, shares.ranked) == (0, 1)  # an order that is not there is judged too
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_draws_of_every_piece_have_chance_on_average(k):
+    words, effect = [0, 1, 1, 1, 1, 2, 2, 3, -1], np.array([0.9, 0.05, 0.5, NAN])
+    rng = np.random.default_rng(0)
+    chance_W = Ranking.of_pieces(np.zeros(9), words, 4).named(k)
+    shares = [
+        judge_side(Ranking.of_pieces(rng.random(9), words, 4), chance_W, effect, k, 0.05)
+        for _ in range(3000)
+    ]
+    causal = [share.causal for share in shares]
+    error = np.std(causal) / np.sqrt(len(causal))
+    assert abs(np.mean(causal) - shares[0].chance) < 3.5 * error < 0.03
+    # With words and not pieces drawn at random the long word, which does little, would weigh less.
+    even = min(k / 4, 1) * np.nansum(effect) / np.sort(effect[:3])[::-1][:k].sum()
+    assert shares[0].chance < even - 3.5 * error
+
+
+def test_tau_equals_scipys_over_words_of_known_effect():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        relevance, effect = rng.integers(0, 4, (2, 7)) / 4.0
+        effect[rng.integers(7)] = NAN
+        shares = judge_side(by_words(*relevance), np.full(7, 1 / 7), effect, 1, 0.05)
+        known = ~np.isnan(effect)
+        expected = stats.kendalltau(relevance[known], effect[known]).statistic
+        assert shares.tau == pytest.approx(np.nan_to_num(expected))
+        # A word without relevance is behind all others.
+        least = np.where(relevance == 0, NAN, relevance)
+        without = judge_side(by_words(*least), np.full(7, 1 / 7), effect, 1, 0.05)
+        assert without.tau == pytest.approx(shares.tau)
 
 
 def test_both_sides_are_pooled_by_the_greatest_sum_of_k_words_a_side():
-    nan = np.nan
-    effects = [np.array([0.2, 0.8, nan, 0.4]), np.array([0.6, 0.1, nan])]
-    relevances = [np.array([3.0, 2.0, 0.5, 1.0]), np.array([0.0, 1.0, nan])]
+    effects = [EFFECT, np.array([0.6, 0.1, NAN])]
+    rankings = [by_words(3.0, 2.0, 0.5, 1.0), by_words(0.0, 1.0, NAN)]
     # Named are 0.2 and 0.1, the greatest are 0.8 and 0.6.
-    assert judge_sides(relevances, effects, 1, 0.05) == (1, pytest.approx(0.3 / 1.4))
-    assert judge_sides(relevances, effects, 2, 0.05) == (1, pytest.approx(1.7 / 1.9))
+    assert judge_sides(rankings, effects, 1, 0.05) == pytest.approx(0.3 / 1.4)
+    assert judge_sides(rankings, effects, 2, 0.05) == pytest.approx(1.7 / 1.9)
     # The first step sees no prefix word.
-    first = [relevances[0], np.full(3, nan)]
-    assert judge_sides(first, effects, 1, 0.05) == (1, pytest.approx(0.2 / 0.8))
-    unknown = [np.array([0.0, 1.0, 2.0, 0.5]), relevances[1]]
-    assert judge_sides(unknown, effects, 1, 0.05) == (0, 0)
-    assert judge_sides(relevances, effects, 1, 0.9) is None
+    first = [effects[0], np.full(3, NAN)]
+    assert judge_sides(rankings, first, 1, 0.05) == pytest.approx(0.2 / 0.8)
+    unknown = [by_words(0.0, 1.0, 2.0, 0.5), rankings[1]]
+    assert judge_sides(unknown, effects, 1, 0.05) == pytest.approx(0.1 / 1.4)
+    assert judge_sides(rankings, effects, 1, 0.9) is None
 
 
 def test_above_chance_is_0_for_random_words_and_1_for_the_strongest():
-    sums = {"usable_source": 10.0, "judged_source": 8.0, "causal_source": 6.0, "chance_source": 2.0}
-    sums |= dict.fromkeys((f"{key}_source" for key in ("strongest", "tau", "change", "flips")), 1.0)
+    sums = {"usable_source": 8.0, "causal_source": 6.0, "chance_source": 2.0}
+    others = ("unknown", "strongest", "tau", "change", "flips")
+    sums |= dict.fromkeys((f"{key}_source" for key in others), 1.0)
     arrays = {name: np.array([value]) for name, value in (sums | {"ranked_source": 8.0}).items()}
     results = Causes().of_sums(arrays)
     # Kappa of means: (0.75 - 0.25) / (1 - 0.25).
@@ -370,6 +501,60 @@ def test_an_explainer_without_prefix_words_has_source_words_alone(transformer):
     columns = next(iter(Causes(sentences=40).measure(job))).make().units.columns
     assert columns["usable_source"].sum() > 100
     assert not [name for name in columns if name.endswith(("_prefix", "_pooled"))]
+
+
+def results_of(job, relevances):
+    """What the metric says of relevance that was put together for a test."""
+    job.relevance = lambda *_, **__: Relevances("made up", lambda: relevances)
+    units = next(iter(Causes(sentences=40).measure(job))).make().units
+    sums = {name: units[name].sum(keepdims=True) for name in units.columns}
+    return {name: float(value[0]) for name, value in Causes().of_sums(sums).items()}
+
+
+def test_no_explainer_gains_by_words_without_a_substitute(transformer):
+    """A method of noisy effects, one that turns to such a word where it errs, and equal scores."""
+    job = transformer.changed({})
+    artefact = Causes(sentences=40)._effects(job, job.corpus.substitutes())
+    effects, split = load(artefact.path / FILE), job.texts.split("test")
+    numbers, rng = split.number.tolist(), np.random.default_rng(0)
+    by_name = {name: [] for name in ("method", "dodger", "uniform")}
+    for relevance in job.relevance(TEACHER_FORCING):
+        if relevance.number not in effects:
+            continue
+        index = numbers.index(relevance.number)
+        words = [side.words(index) for side in (split.source, split.target)]
+        whole = {name: [np.zeros_like(relevance.source_TS),
+                        np.where(np.isnan(relevance.prefix_TT), NAN, 0.0)]
+                 for name in by_name}  # fmt: skip
+        for decision in effects[relevance.number]:
+            for n, side in enumerate(SIDES):
+                effect_W = decision.effects["which", side]
+                if np.isnan(effect_W).all():
+                    continue
+                noisy_W = np.nan_to_num(effect_W) + 0.1 * rng.random(len(effect_W))
+                dodging_W = noisy_W.copy()
+                seen_W = ~np.isnan(decision.effects["that", side])
+                unknown_W = np.isnan(effect_W) & seen_W
+                if np.nan_to_num(effect_W)[noisy_W.argmax()] < np.nanmax(effect_W):
+                    dodging_W[unknown_W] = 9
+                for name, scores_W in (("method", noisy_W), ("dodger", dodging_W)):
+                    scores_X = np.append(scores_W, -1)[words[n]]
+                    whole[name][n][decision.step] += scores_X
+        for name, sides in whole.items():
+            by_name[name].append(replace(relevance, source_TS=sides[0], prefix_TT=sides[1]))
+    results = {name: results_of(job, relevances) for name, relevances in by_name.items()}
+    for side in SIDES:
+        same = {
+            tuple(r[f"{name}_{side}"] for name in ("usable", "chance")) for r in results.values()
+        }
+        assert len(same) == 1
+        method, dodger = (results[name] for name in ("method", "dodger"))
+        assert dodger[f"unknown_{side}"] > method[f"unknown_{side}"]
+        for name in ("causal", "above_chance", "strongest"):
+            assert dodger[f"{name}_{side}"] <= method[f"{name}_{side}"]
+        assert dodger[f"causal_{side}"] < method[f"causal_{side}"] < 1
+        # Nothing is known of any word: not more and not less than chance.
+        assert results["uniform"][f"above_chance_{side}"] == pytest.approx(0, abs=1e-12)
 
 
 def test_a_table_of_rows_that_are_not_applicable(tmp_path):
@@ -445,26 +630,17 @@ def test_decisions_in_which_no_word_does_anything_by_itself_are_counted():
     assert "unusable_prefix" not in sums
 
 
-@pytest.mark.parametrize(
-    ("shares", "link"),
-    [
-        ({}, "0.900, the cue's 0.100."),
-        (
-            {"link_greatest": 1.0, "cue_greatest": 0.0},
-            "0.900 (greatest of the source words' in 100.0 %), the cue's 0.100 (",
-        ),
-    ],
-)
-def test_the_note_on_planted_words_stands_for_rows_of_earlier_versions_too(shares, link):
-    """Which do not know how often a word does most."""
+def test_the_note_on_planted_words_says_what_they_do():
     row = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}
-    values = {"link": 0.9, "cue": 0.1} | shares
+    values = {"link": 0.9, "cue": 0.1, "link_greatest": 1.0, "cue_greatest": 0.0}
     _, note = Causes().notes([scored(row, values, as_long=1.0)])
-    assert f"the link's effect is {link}" in note
+    effects = "0.900 (greatest of the source words' in 100.0 %), the cue's 0.100 (greatest in 0.0 %"
+    assert f"the link's effect is {effects}" in note
 
 
 def test_each_training_has_a_note_on_planted_words():
-    row, values = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}, {"link": 0.9, "cue": 0.1}
+    row = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}
+    values = {"link": 0.9, "cue": 0.1, "link_greatest": 1.0, "cue_greatest": 0.0}
     rows = [scored(row, values, model=f"{n}" * 8, as_long=1.0) for n in (1, 2)]
     notes = Causes().notes([*rows, scored(row, values | {"link": 0.5}, model="3", as_long=1.0)])
     assert [note.partition(":")[0].split()[-1] for note in notes[1:]] == ["111111", "222222", "3"]

@@ -1,5 +1,7 @@
 """At which of two entities an explainer points: beside slow loops, and on a system."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,16 @@ def judged(pronoun, other=True, entity="f", pronoun_gender="f", of_other="m"):
     ]
     mentions[1] = TranslatedMention(0, [5], pronoun, GenderEvidence(pronoun_gender, ""))
     return JudgedPronoun(mentions[0], mentions[1], mentions[2] if other else None, True, None, "")
+
+
+def test_a_blind_explainers_words_have_the_weights_of_their_first_pieces():
+    """Source words of one to three pieces, some of which are words of their own to the system."""
+    sentence = replace(weighed(), blind=True)
+    found_YX = weigh_words(sentence, SOURCE, TRANSLATION).words_YX
+    first = [SOURCE_OF.index(x) for x in range(7)]
+    # Where the system has one word for a row, its first piece decides.
+    for y, t in ((0, 0), (1, 1), (3, 5), (4, 6)):
+        np.testing.assert_array_equal(found_YX[y], sentence.weights_TS[t, first])
 
 
 def test_weights_of_a_suites_words_beside_a_loop():

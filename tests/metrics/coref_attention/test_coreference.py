@@ -21,7 +21,7 @@ from xnmt_bench.metrics.coref_attention.links import coref_scores
 from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.words.pieces import first_pieces, to_words
+from xnmt_bench.words.pieces import to_words
 
 SMALL_CONCAT = [
     "nmt=concat", *SMALL, *SIZES["transformer"], "corpus.train=600", "corpus.valid=60",
@@ -251,26 +251,27 @@ def test_a_drawn_word_is_as_often_the_greatest_whatever_its_pieces():
     batch = Batch.collate([(range(10, 10 + len(columns)), range(10, 10 + len(rows)))])
     draws = [Random(seed).relevance(None, batch).source_BTS[0].numpy() for seed in range(3000)]
 
-    def greatest(combine):
-        best = [combine(draw, rows, columns)[0].argmax() for draw in draws]
+    def greatest(blind):
+        best = [to_words(draw, rows, columns, blind=blind)[0].argmax() for draw in draws]
         return np.bincount(best, minlength=len(pieces)) / len(draws)
 
     even, spread = 1 / 6, math.sqrt(1 / 6 * 5 / 6 / len(draws))
-    assert np.abs(greatest(first_pieces) - even).max() < 4 * spread
+    assert np.abs(greatest(blind=True) - even).max() < 4 * spread
     # Sums over pieces, as of attention, are not a blind draw of words.
-    assert greatest(to_words)[1] > 2 * even > 100 * greatest(to_words)[0]
+    summed = greatest(blind=False)
+    assert summed[1] > 2 * even > 100 * summed[0]
 
 
 def test_pieces_behind_the_first_are_nothing_to_a_blind_word():
     rows, columns = [0, 0, 1, -1], [0, 1, 1, 1, 2, 2, -1]
     generator = np.random.default_rng(0)
     draw = generator.random((4, 7))
-    of_words = first_pieces(draw, rows, columns)
+    of_words = to_words(draw, rows, columns, blind=True)
     assert of_words.tolist() == [[draw[t, s] for s in (0, 1, 4)] for t in (0, 2)]
     other = generator.random((4, 7))
     other[np.ix_([0, 2], [0, 1, 4])] = draw[np.ix_([0, 2], [0, 1, 4])]
-    assert (first_pieces(other, rows, columns) == of_words).all()
-    assert first_pieces(draw, [-1] * 4, columns).shape == (0, 3)
+    assert (to_words(other, rows, columns, blind=True) == of_words).all()
+    assert to_words(draw, [-1] * 4, columns, blind=True).shape == (0, 3)
 
 
 @pytest.mark.slow
@@ -278,15 +279,15 @@ def test_blind_words_alone_are_those_of_their_first_pieces(workplace, monkeypatc
     called = []
 
     def counted(*arguments):
-        called.append(name)
-        return first_pieces(*arguments)
+        called.append((name, arguments[-1]))
+        return to_words(*arguments)
 
-    monkeypatch.setattr("xnmt_bench.metrics.coref_attention.context.first_pieces", counted)
+    monkeypatch.setattr("xnmt_bench.metrics.coref_attention.context.to_words", counted)
     for name in ("random", "gradient_norm"):
         weighed = Weighed(workplace, name)
         index = next(i for i in range(10) if weighed.context.depth(i) == 2)
         assert weighed.weights(index)
-    assert set(called) == {"random"}
+    assert set(called) == {("random", True), ("gradient_norm", False)}
 
 
 class OnlyNow(Explainer):

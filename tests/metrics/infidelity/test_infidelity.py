@@ -1,16 +1,21 @@
 """Infidelity against Captum's, slow loops, and scores that are exactly right."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity as captum_infidelity
 from conftest import batch_of, command, configure, double, overrides
+from scipy.optimize import nnls
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.base import Relevance, decide
+from xnmt_bench.explainers.prediction_difference import PredictionDifference
+from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.metrics.infidelity import Infidelity
-from xnmt_bench.metrics.infidelity.metric import errors
-from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.infidelity.metric import EQUAL, equal_relevance, errors
+from xnmt_bench.metrics.infidelity.samples import ErasedLabels, erased_words, probabilities
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import SentenceRelevance
 
@@ -64,6 +69,7 @@ def test_it_equals_captums_on_the_same_subsets(case):
     p_RT = probabilities(model, batch, erased, "zero")
     ours = errors(SentenceRelevance(0, 0, *scores, whole_T), erased, whole_T, p_RT)
     masks = torch.tensor(np.concatenate(erased, axis=1), dtype=torch.float64)
+    compared = []
     for step in (0, 2, t - 1):
 
         def forward(on_RX, step=step):
@@ -86,28 +92,57 @@ def test_it_equals_captums_on_the_same_subsets(case):
             max_examples_per_batch=SAMPLES,
             normalize=True,
         )
-        assert ours["error"][step] == pytest.approx(float(expected), rel=1e-6)
+        # Captum's scale may be negative; here scores that point the wrong way foretell nothing.
+        against = bool(ours["against"][step])
+        error = ours["lost"][step] if against else float(expected)
+        assert ours["error"][step] == pytest.approx(error, rel=1e-6)
+        compared.append(against)
+    assert not all(compared)
 
 
-def test_scores_that_foretell_everything_have_no_error_in_any_scale():
-    """What is lost is a sum over words; the scores are a tenth of it, or its opposite."""
-    rng = np.random.default_rng(1)
+def drawn_case(seed):
+    """Scores of three decisions, which words are erased, and losses that are drawn."""
+    rng = np.random.default_rng(seed)
     erased = rng.random((30, 4)) < 0.5, rng.random((30, 3)) < 0.5
     source, prefix = rng.normal(size=(3, 4)), np.tril(rng.normal(size=(3, 3)), -1)
-    whole = np.full(3, 5.0)
-    p_RN = whole - (erased[0] @ source.T + erased[1] @ prefix.T)
     unseen = np.triu(np.full((3, 3), np.nan)) + prefix
-    for scale in (0.1, -1.0):
-        found = SentenceRelevance(0, 0, scale * source, scale * unseen, whole)
-        sums = errors(found, erased, whole, p_RN)
-        np.testing.assert_allclose(sums["error"], 0, atol=1e-12)
-        assert (sums["against"] == (scale < 0)).all() and (sums["lost"] > 0).all()
+    foretold_RN = erased[0] @ source.T + erased[1] @ prefix.T
+    return erased, source, unseen, foretold_RN, rng.normal(size=(30, 3)) + 0.3 * foretold_RN
+
+
+def test_the_error_is_that_of_least_squares_without_negative_scales():
+    """By scipy's solver, decision by decision, for scores and for their opposite."""
+    whole, against = np.full(3, 5.0), []
+    for seed, sign in product(range(10), (1, -1)):
+        erased, source, unseen, foretold_RN, lost_RN = drawn_case(seed)
+        found = SentenceRelevance(0, 0, sign * source, sign * unseen, whole)
+        sums = errors(found, erased, whole, whole - lost_RN)
+        for n in range(3):
+            scale, residual = nnls(sign * foretold_RN[:, [n]], lost_RN[:, n])
+            assert sums["error"][n] == pytest.approx(residual**2 / 30, rel=1e-9)
+            assert sums["against"][n] == (scale[0] == 0)
+        against += sums["against"].tolist()
+    assert 5 < sum(against) < len(against) - 5
+
+
+def test_scores_that_foretell_everything_have_no_error_and_their_opposite_has_all():
+    """What is lost is a sum over words; the scores are a tenth of it, or minus the whole of it."""
+    erased, source, unseen, foretold_RN, _ = drawn_case(1)
+    whole = np.full(3, 5.0)
+    p_RN = whole - foretold_RN
+    right = errors(SentenceRelevance(0, 0, source / 10, unseen / 10, whole), erased, whole, p_RN)
+    np.testing.assert_allclose(right["error"], 0, atol=1e-12)
+    assert not right["against"].any() and (right["lost"] > 0).all()
+    wrong = errors(SentenceRelevance(0, 0, -source, -unseen, whole), erased, whole, p_RN)
+    np.testing.assert_array_equal(wrong["error"], wrong["lost"])
+    assert wrong["against"].all()
     # Scores of 0 foretell nothing: the error is all that is lost.
-    nothing = SentenceRelevance(0, 0, 0 * source, 0 * prefix, whole)
+    nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), whole)
     sums = errors(nothing, erased, whole, p_RN)
     np.testing.assert_array_equal(sums["error"], sums["lost"])
+    assert not sums["against"].any()
     with pytest.raises(NotApplicable, match="says nothing of some words"):
-        errors(SentenceRelevance(0, 0, np.nan * source, prefix, whole), erased, whole, p_RN)
+        errors(SentenceRelevance(0, 0, np.nan * source, unseen, whole), erased, whole, p_RN)
 
 
 def test_equal_scores_are_counts_of_erased_words():
@@ -116,17 +151,56 @@ def test_equal_scores_are_counts_of_erased_words():
     erased = rng.random((20, 3)) < 0.5, rng.random((20, 4)) < 0.5
     whole = np.zeros(2)
     counts = [erased[0].sum(1) + erased[1][:, :step].sum(1) for step in (2, 3)]
-    scores = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
-    sums = errors(SentenceRelevance(0, 2, *scores, whole), erased, whole, -np.stack(counts, axis=1))
-    np.testing.assert_allclose(sums["alike"], 0, atol=1e-12)
-    assert (sums["error"] > 0.1).all()
+    p_RN = -np.stack(counts, axis=1)
+    equal = equal_relevance(7, ErasedLabels(2, whole, p_RN), 3, 4)
+    assert (equal.number, equal.first) == (7, 2)
+    np.testing.assert_allclose(errors(equal, erased, whole, p_RN)["error"], 0, atol=1e-12)
+
+
+class Opposite(PredictionDifference):
+    """Minus a method, as a package of its own may have it."""
+
+    def relevance(self, model, batch):
+        """Return its scores, turned round."""
+        relevance = super().relevance(model, batch)
+        return Relevance(-relevance.source_BTS, -relevance.prefix_BTT)
+
+
+def test_the_opposite_of_a_method_is_behind_equal_scores_which_are_a_blind_row(
+    workplace, transformer
+):
+    """The blind row is that of the explainer `uniform`, and the same beside every explainer."""
+    rows = {}
+    for name in ("prediction_difference", "opposite", "uniform"):
+        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+                   "rules.test_sentences=5"]  # fmt: skip
+        changes += (
+            ["explainer=prediction_difference", "explainer.name=opposite",
+             f"explainer.phi._target_={__name__}.Opposite"]
+            if name == "opposite" else [f"explainer={name}"]
+        )  # fmt: skip
+        metric = Infidelity(removals=["zero"], samples=20)
+        for row in metric.measure(Job(configure(*changes))):
+            evidence, identity = row.make(), row.identify()
+            sums = {n: evidence.units[n].sum(keepdims=True) for n in evidence.units.columns}
+            results = {n: float(v[0]) for n, v in metric.of_sums(sums).items()}
+            rows.setdefault((identity.columns["explainer"], identity.facts.get(BLIND)), []).append(
+                results
+            )
+    [method], [opposite] = rows["prediction_difference", False], rows["opposite", False]
+    [uniform], equal = rows["uniform", True], rows[EQUAL, True]
+    assert equal == [equal[0]] * 3
+    assert equal[0] == pytest.approx(uniform)
+    # A decision's scores point the wrong way under one of both.
+    assert opposite["against"] == pytest.approx(1 - method["against"])
+    assert opposite["unexplained"] > equal[0]["unexplained"] > method["unexplained"]
 
 
 def test_results_are_of_the_sums():
     sums = {"error": np.array([3.0]), "lost": np.array([12.0]), "against": np.array([1.0]),
-            "alike": np.array([6.0]), "rows": np.array([10.0])}  # fmt: skip
+            "rows": np.array([10.0])}  # fmt: skip
     results = Infidelity().of_sums(sums)
-    assert results["unexplained"] == 0.25 and results["alike"] == 0.5
+    assert results["unexplained"] == 0.25
     assert results["infidelity"] == pytest.approx(0.3)
     assert results["against"] == pytest.approx(0.1)
 
@@ -139,13 +213,12 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
         changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
                    "rules.test_sentences=20"]  # fmt: skip
         metric = Infidelity(removals=["zero"], sentences=20)
-        [row] = metric.measure(Job(configure(*changes, f"explainer={name}")))
-        units = row.make().units
-        sums = {n: units[n].sum(keepdims=True) for n in units.columns}
-        results = metric.of_sums(sums)
-        unexplained[name] = float(results["unexplained"][0])
-    alike = float(results["alike"][0])
-    assert unexplained["shapley"] < 0.7 * alike < alike < unexplained["random"] < 1
+        for row in metric.measure(Job(configure(*changes, f"explainer={name}"))):
+            units = row.make().units
+            sums = {n: units[n].sum(keepdims=True) for n in units.columns}
+            unexplained[row.keys["explainer"]] = float(metric.of_sums(sums)["unexplained"][0])
+    equal = unexplained[EQUAL]
+    assert unexplained["shapley"] < 0.7 * equal < equal < unexplained["random"] < 1
 
 
 @pytest.mark.long
@@ -159,4 +232,4 @@ def test_from_the_command_line(workplace, tmp_path):
     assert shown.returncode == 0, shown.stderr
     text = " ".join(shown.stdout.split())
     assert "attention: its scores of source and of prefix words are not on one scale" in text
-    assert "random (blind)" in text and "removal zero: equal scores for all words leave" in text
+    assert "random (blind)" in text and "equal scores (blind)" in text

@@ -164,7 +164,7 @@ class Alignments:
         explained = skip_unreadable(self._weighed) if dumped is None else dumped.values()
         by_number = {
             weighed.number: best_links(
-                weighed.weights_TS, weighed.source.words, weighed.target.words
+                weighed.weights_TS, weighed.source.words, weighed.target.words, weighed.blind
             )
             for weighed in explained
         }
@@ -265,7 +265,7 @@ class Alignments:
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )
-        return self._job.store.make(stage, work, version=4, cheap=True, **recipe)
+        return self._job.store.make(stage, work, version=5, cheap=True, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

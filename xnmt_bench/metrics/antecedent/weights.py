@@ -15,7 +15,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.words.pieces import as_shares, count_through, first_pieces, to_words
+from xnmt_bench.words.pieces import as_shares, count_through, to_words
 from xnmt_bench.words.significance import significant
 
 
@@ -107,11 +107,10 @@ class AntecedentWeights:
     def _weight(self, placed: Placed, relevance: SentenceRelevance) -> float:
         source, sizes = self.texts.split(EVALUATED).source, placed.sizes
         words = count_through(source[placed.sentence], source.words(placed.sentence), sizes)
-        # A blind explainer would favour words of many pieces, whose sums are greater.
-        words_of_pieces = first_pieces if self._job.explained.explainer.blind else to_words
         # Steps count from the concatenation's beginning, rows from the first that is explained.
         row_1S = relevance.source_TS[placed.step - relevance.first][None]
-        shares_1N = as_shares(words_of_pieces(row_1S, [0], words, (1, sum(sizes))))
+        blind = self._job.explained.explainer.blind
+        shares_1N = as_shares(to_words(row_1S, [0], words, (1, sum(sizes)), blind))
         start = sum(sizes[: placed.segment])
         significant_1N = significant(shares_1N[:, start : start + sizes[placed.segment]])
         return float(significant_1N[0, list(placed.words)].max())

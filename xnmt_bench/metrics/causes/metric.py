@@ -21,13 +21,7 @@ from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, Sco
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.causes.effects import Interventions
-from xnmt_bench.metrics.causes.ranks import (
-    SIDES,
-    first_words,
-    judge_side,
-    judge_sides,
-    word_relevance,
-)
+from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
 from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
 from xnmt_bench.options import Count, Part
 from xnmt_bench.parquet import read_table, write_table
@@ -69,28 +63,25 @@ class Causes(SumMetric):
     note = (
         "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
         "effects of the k words that the explainer names, over the greatest sum of effects of k "
-        "words, with its 95 % bootstrap interval over sentences. Above chance: (causal@k - "
-        "chance) / (100 - chance), where chance is the causal@k of words drawn at random. Pairs: "
+        "words, with its 95 % bootstrap interval over sentences. A word named that has no "
+        "substitute counts as one without an effect; unknown: the share of such words. Words that "
+        "are as relevant are named in all orders, each as probable. Above chance: (causal@k - "
+        "chance) / (100 - chance), where chance is the causal@k of pieces drawn at random. Pairs: "
         "a word and its translation are replaced together, by two that translate each other. "
         "That: the word's embedding is the vocabulary's mean. The prefix stays but for what is "
         "replaced, so these are direct effects. A decision counts on a side where some word has "
-        "an effect of at least metric.causes.least (0.05 by default) and the k words named have "
-        "substitutes."
+        "an effect of at least metric.causes.least (0.05 by default), whatever words are named."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
-        "judged_pooled": Bounds(0),
-        "judged_planted": Bounds(0, 1, of="planted"),
-        "judged_*": Bounds(0, 1, of="usable_*"),
+        "usable_planted": Bounds(0, 1, of="planted"),
         "usable_*": Bounds(0),
         "unusable_*": Bounds(0),
-        # By the mean embedding an effect may have either sign.
-        "causal_that_*": Bounds(),
-        "causal_*": Bounds(0, 1, of="judged_*"),
-        "strongest_*": Bounds(0, 1, of="judged_*"),
-        "ranked_*": Bounds(0, 1, of="judged_*"),
         "tau_*": Bounds(-1, 1, of="ranked_*"),
-        "flips_*": Bounds(0, 1, of="judged_*"),
+        **{
+            f"{name}_*": Bounds(0, 1, of="usable_*")
+            for name in ("causal", "chance", "unknown", "strongest", "ranked", "flips")
+        },
         "takes_both": Bounds(0),
         "planted": Bounds(0),
         "names_both": Bounds(0, 1, of="planted"),
@@ -116,7 +107,13 @@ class Causes(SumMetric):
                     f"above_chance_{side}",
                     f"above chance {side}",
                     hundredths,
-                    meaning="100 is the greatest effect there is, 0 that of words drawn at random",
+                    meaning="100 is the greatest effect there is, 0 that of pieces drawn at random",
+                ),
+                Column(
+                    f"unknown_{side}",
+                    f"unknown % {side}",
+                    hundredths,
+                    meaning=f"share of the {side} words named whose effect is not known",
                 ),
             )
         ),
@@ -126,7 +123,7 @@ class Causes(SumMetric):
                 f"chance {side}",
                 hundredths,
                 shown=False,
-                meaning=f"causal@k of {side} words drawn at random",
+                meaning=f"causal@k of {side} pieces drawn at random",
             )
             for side in SIDES
         ),
@@ -239,10 +236,6 @@ class Causes(SumMetric):
             shown=False,
             meaning="planted decisions that causal@k source leaves out, since two words decide",
         ),
-        *(
-            Column(f"unknown_{side}", f"unknown % {side}", hundredths, shown=False)
-            for side in SIDES
-        ),
         *(Column(f"usable_{side}", f"decisions {side}", count, shown=False) for side in SIDES),
         *(
             Column(
@@ -283,22 +276,26 @@ class Causes(SumMetric):
         effects = load(artefact.path / FILE)
         split = job.texts.split(EVALUATED)
         index_of = {number: index for index, number in enumerate(split.number.tolist())}
-        numbers, rows = [], []
+        numbers, rows, explained = [], [], set[str]()
         for relevance in relevances.read():
             if relevance.number in effects:
                 index = index_of[relevance.number]
                 words = [side.words(index).tolist() for side in (split.source, split.target)]
-                sums = self._sum(effects[relevance.number], relevance, words, job.config.k)
+                rows.append(self._sum(effects[relevance.number], relevance, words, job.config.k))
                 numbers.append(relevance.number)
-                rows.append(sums)
+                by_side = zip(SIDES, (relevance.source_TS, relevance.prefix_TT), strict=True)
+                explained |= {side for side, x in by_side if not np.isnan(x).all()}
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
-        # A side of few decisions would have an interval as wide as the scale.
-        few = [s for s in SIDES if columns.get(f"usable_{s}", np.zeros(1)).sum() < FEWEST]
-        if len(few) == len(SIDES):
-            raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect")
+        # A side of few decisions would have an interval as wide as the scale. One that no sentence
+        # has relevance of is left out too; a sentence without relevance alone has a share of 0.
+        usable = {side: columns.get(f"usable_{side}", np.zeros(1)).sum() for side in SIDES}
+        without = [s for s in SIDES if usable[s] < FEWEST or s not in explained]
+        if len(without) == len(SIDES):
+            side = "" if explained == {*SIDES} else " on the side that is explained"
+            raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect{side}")
         # Of one side alone nothing is pooled.
-        left_out = tuple(f"_{s}" for s in (*few, *(["pooled"] if few else [])))
+        left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
         units = Units(job.texts.test_set, np.asarray(numbers), columns)
         facts = {
@@ -325,49 +322,53 @@ class Causes(SumMetric):
         for decision in decisions:
             row = decision.step - relevance.first
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
-            counts = (len(decision.effects["that", side]) for side in SIDES)
-            ranked = [word_relevance(*side) for side in zip(by_side, words, counts, strict=True)]
+            # A step sees the whole source, and the prefix before it.
+            visible = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
+            counts = [len(decision.effects["that", side]) for side in SIDES]
+            rankings = [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
             if decision.takes_both:
                 sums["takes_both"] += 1
             else:
                 which = [decision.effects["which", side] for side in SIDES]
-                if pooled := judge_sides(ranked, which, k, self.least):
-                    judged, causal = pooled
-                    sums.update({"judged_pooled": judged, "causal_pooled": causal})
-            for relevance_W, side in zip(ranked, SIDES, strict=True):
+                pooled = judge_sides(rankings, which, k, self.least)
+                if pooled is not None:
+                    sums.update({"usable_pooled": 1.0, "causal_pooled": pooled})
+            for n, (ranking, side) in enumerate(zip(rankings, SIDES, strict=True)):
                 # Replacing one source word alone says little there.
                 if decision.takes_both and side == "source":
                     continue
+                equal_X = np.where(visible[n], 0.0, np.nan)
+                chance_W = Ranking.of_pieces(equal_X, words[n], counts[n]).named(k)
                 for kind, name in (
                     ("which", side),
                     ("pair", f"pair_{side}"),
                     ("that", f"that_{side}"),
                 ):
-                    shares = judge_side(relevance_W, decision.effects[kind, side], k, self.least)
+                    effect_W = decision.effects[kind, side]
+                    shares = judge_side(ranking, chance_W, effect_W, k, self.least)
                     if shares:
                         sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
-                    elif kind == "which" and not np.isnan(decision.effects[kind, side]).all():
+                    elif kind == "which" and not np.isnan(effect_W).all():
                         sums[f"unusable_{side}"] += 1
                     if shares and kind == "which":
-                        # No word where one named has no substitute: the sums stay.
-                        named = first_words(relevance_W, k if shares.judged else 0)
+                        # Means over the words to name, so that one without a substitute has part.
+                        share_W = ranking.named(k) / chance_W.sum()
                         for effect in ("change", "flips"):
-                            effect_W = decision.effects[effect, side]
-                            sums[f"{effect}_{side}"] += effect_W[named].sum() / max(len(named), 1)
+                            changed_W = np.nan_to_num(decision.effects[effect, side])
+                            sums.update({f"{effect}_{side}": float(share_W @ changed_W)})
+                        if side == "source" and decision.planted:
+                            sums.update({"causal_planted": shares.causal, "usable_planted": 1.0})
             if decision.planted:
                 effect_W = decision.effects["which", "source"]
                 *both, earlier = decision.planted
                 link, cue = (float(effect_W[place]) for place in both)
                 sums.update({"link": link, "cue": cue, "both": decision.joint, "planted": 1.0})
-                sums["names_both"] += {*both} <= {*first_words(ranked[0], k).tolist()}
+                sums.update({"names_both": rankings[0].probability(both, k)})
                 greatest = np.nanmax(effect_W)
                 sums.update({"link_greatest": link >= greatest, "cue_greatest": cue >= greatest})
                 if earlier != NONE:
                     effect_T = decision.effects["which", "prefix"]
                     sums.update({"earlier": float(effect_T[earlier])})
-                shares = judge_side(ranked[0], effect_W, k, self.least)
-                if shares and not decision.takes_both:
-                    sums.update({"causal_planted": shares.causal, "judged_planted": shares.judged})
         return dict(sums)
 
     def _effects(self, job: Job, categories: BothSides) -> Artefact:
@@ -437,34 +438,22 @@ class Causes(SumMetric):
         for side in SIDES:
             if f"usable_{side}" not in sums_R:
                 continue
-            judged = sums_R[f"judged_{side}"]
+            usable, chance = sums_R[f"usable_{side}"], sums_R[f"chance_{side}"]
+            means = ("causal", "chance", "unknown", "strongest", "change", "flips")
+            results |= {f"{name}_{side}": ratio(sums_R[f"{name}_{side}"], usable) for name in means}
             results |= {
-                f"causal_{side}": ratio(sums_R[f"causal_{side}"], judged),
-                f"chance_{side}": ratio(sums_R[f"chance_{side}"], judged),
                 # Of sums, since a decision whose words all do as much has no room above chance.
-                f"above_chance_{side}": ratio(
-                    sums_R[f"causal_{side}"] - sums_R[f"chance_{side}"],
-                    judged - sums_R[f"chance_{side}"],
-                ),
-                f"strongest_{side}": ratio(sums_R[f"strongest_{side}"], judged),
+                f"above_chance_{side}": ratio(sums_R[f"causal_{side}"] - chance, usable - chance),
                 f"tau_{side}": ratio(sums_R[f"tau_{side}"], sums_R[f"ranked_{side}"]),
-                f"change_{side}": ratio(sums_R[f"change_{side}"], judged),
-                f"flips_{side}": ratio(sums_R[f"flips_{side}"], judged),
-                f"unknown_{side}": 1 - ratio(judged, sums_R[f"usable_{side}"]),
-                f"usable_{side}": sums_R[f"usable_{side}"],
+                f"usable_{side}": usable,
             }
             if f"unusable_{side}" in sums_R:
                 results[f"unusable_{side}"] = sums_R[f"unusable_{side}"]
-            for kind in (f"pair_{side}", f"that_{side}"):
-                if f"judged_{kind}" in sums_R:
-                    results[f"causal_{kind}"] = ratio(
-                        sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"]
-                    )
-        for kind in ("planted", "pooled"):
-            if f"causal_{kind}" in sums_R:
-                results[f"causal_{kind}"] = ratio(
-                    sums_R[f"causal_{kind}"], sums_R[f"judged_{kind}"]
-                )
+        sides = [f"{kind}_{side}" for kind in ("pair", "that") for side in SIDES]
+        for name in (*sides, "planted", "pooled"):
+            if f"usable_{name}" in sums_R:
+                usable = sums_R[f"usable_{name}"]
+                results[f"causal_{name}"] = ratio(sums_R[f"causal_{name}"], usable)
         if "takes_both" in sums_R:
             results["takes_both"] = sums_R["takes_both"]
         planted = ("link", "cue", "link_greatest", "cue_greatest", "both", "earlier", "names_both")
@@ -492,13 +481,8 @@ class Causes(SumMetric):
         names = [(corpus, nmt) for corpus, nmt, _ in planted]
         return notes + [
             f"{corpus} {nmt}{f' {model[:6]}' * (names.count((corpus, nmt)) > 1)}: on planted "
-            f"decisions the link's effect is {values['link']:.3f}{_greatest(values, 'link')}, the "
-            f"cue's {values['cue']:.3f}{_greatest(values, 'cue')}."
+            f"decisions the link's effect is {values['link']:.3f} (greatest of the source words' "
+            f"in {percent(values['link_greatest'])}), the cue's {values['cue']:.3f} (greatest in "
+            f"{percent(values['cue_greatest'])})."
             for (corpus, nmt, model), values in sorted(planted.items())
         ]
-
-
-def _greatest(values: Mapping[str, float], word: str) -> str:
-    """Return how often a planted word does most; nothing for a row of an earlier version."""
-    share = values.get(f"{word}_greatest", np.nan)
-    return "" if np.isnan(share) else f" (greatest of the source words' in {percent(share)})"

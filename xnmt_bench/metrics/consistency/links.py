@@ -115,7 +115,7 @@ def _store_links(
     store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
 ) -> tuple[Artefact, dict[int, Links]]:
     """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
-    artefact = store.make("consistency_links", work, version=3, cheap=True, of=linked_id, **recipe)
+    artefact = store.make("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
 
 
@@ -137,7 +137,9 @@ def of_relevance(
     def work(folder: Path) -> dict[str, Any]:
         links = {}
         for sentence in skip_unreadable(require_words(weighed_sentences)):
-            best = best_links(sentence.weights_TS, sentence.source.words, sentence.target.words)
+            best = best_links(
+                sentence.weights_TS, sentence.source.words, sentence.target.words, sentence.blind
+            )
             source, target = (
                 carried(tokens, split_words(text))
                 for tokens, text in zip(

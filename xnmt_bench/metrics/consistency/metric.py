@@ -520,7 +520,7 @@ class Consistency(SumMetric):
             relevance_artefact = job.store.make(
                 "consistency_relevance",
                 write_relevance,
-                version=1,
+                version=2,
                 cheap=True,
                 judged=artefact,
                 # Of its own, so that a row without relevance and one with it share the judged

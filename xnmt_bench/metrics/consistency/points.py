@@ -124,20 +124,26 @@ def write_entity_relevance(
 def weigh_words(sentence: Weighed, source: str, translation: str) -> WordWeights:
     """Return the weights of a suite's words."""
     source_words, target_words = split_words(source), split_words(translation)
-    weights_YX = to_words(sentence.weights_TS, sentence.target.words, sentence.source.words)
+    blind = sentence.blind
+    weights_YX = to_words(
+        sentence.weights_TS, sentence.target.words, sentence.source.words, blind=blind
+    )
     # The system may cut words otherwise than the suite, whose places the pronouns have.
     row_weights = _carry_rows(weights_YX, sentence, target_words)
-    weights_of_words = np.zeros((len(target_words), len(source_words)))
+    columns_of: dict[int, list[int]] = {}
     for column, places in carried(sentence.source, source_words).items():
         for place in places:
-            # Summed, since each is a part of a word.
-            weights_of_words[:, place] += row_weights[:, column]
+            columns_of.setdefault(place, []).append(column)
+    weights_of_words = np.zeros((len(target_words), len(source_words)))
+    for place, columns in columns_of.items():
+        # Summed, since each is a part of a word; of a blind explainer the first counts.
+        weights_of_words[:, place] = row_weights[:, columns[:1] if blind else columns].sum(1)
     marker_S = np.array([bool(MARKER.fullmatch(piece)) for piece in sentence.source.pieces])
     if not marker_S.any():
         return WordWeights(weights_of_words, None)
     # A share of what helps, since relevance of many explainers has either sign.
     shares_T1 = as_shares(sentence.weights_TS) @ marker_S[:, None].astype(np.float64)
-    shares_Y1 = to_words(shares_T1, sentence.target.words, [0])
+    shares_Y1 = to_words(shares_T1, sentence.target.words, [0], blind=blind)
     return WordWeights(weights_of_words, _carry_rows(shares_Y1, sentence, target_words)[:, 0])
 
 

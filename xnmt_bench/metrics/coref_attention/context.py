@@ -25,7 +25,7 @@ from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.ibm_model_1 import agreed_links
-from xnmt_bench.words.pieces import as_shares, count_through, first_pieces, to_words
+from xnmt_bench.words.pieces import as_shares, count_through, to_words
 
 log = logging.getLogger(__name__)
 LEARNT_FROM = 100_000  # training pairs, the first ones, that word alignment learns from
@@ -147,8 +147,8 @@ class ContextWeights:
         context). Where sentences are encoded one by one, EOS is the last of their N words. Of
         any other it is relevance, as
         shares of what helps a step; on the source side it stands for a current source word through
-        the target words whose best current word it is. A blind explainer's is that of whole words
-        (`first_pieces`), so that no word stands out for its pieces.
+        the target words whose best current word it is. A blind explainer's is that of first
+        pieces (see `to_words`), so that no word stands out for its pieces.
 
         Raises:
             NotApplicable: the explainer does not cover this model.
@@ -183,7 +183,7 @@ class ContextWeights:
 
     def _relevance(self) -> Blocks:
         """Yield relevance of all words of a side, for the current words of that side."""
-        words_of_pieces = first_pieces if self._explained.explainer.blind else to_words
+        blind = self._explained.explainer.blind
         for index, relevance in enumerate(self._job.relevance(REAL)):
             if not self._tied(index):
                 continue
@@ -192,7 +192,7 @@ class ContextWeights:
             steps, size = target_words[relevance.first :], target_sizes[-1]
             current = np.where(steps >= 0, steps - sum(target_sizes[:-1]), NO_WORD)
             source_YX, target_YY = (
-                as_shares(words_of_pieces(scores, current, words, (size, sum(sizes))))
+                as_shares(to_words(scores, current, words, (size, sum(sizes)), blind))
                 for scores, words, sizes in (
                     (relevance.source_TS, source_words, source_sizes),
                     (relevance.prefix_TT, target_words, target_sizes),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
+from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units, by_unit
-from xnmt_bench.metrics.infidelity.samples import Sampling, erased_words, read, sample
+from xnmt_bench.metrics.infidelity.samples import (
+    ErasedLabels,
+    Sampling,
+    erased_words,
+    read,
+    sample,
+)
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Few, Seed
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -21,7 +27,13 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Artefact
 
+EQUAL = "equal scores"  # the name of the row of the same score for every word
+EQUAL_NOTE = (
+    f"{EQUAL} (blind): the same score for every word, which foretells a loss by the number of "
+    "erased words alone; scores that leave as much unexplained say nothing of which word."
+)
 ATTENDS = "attends"  # a fact of a row: scores of source and prefix words are not on one scale
 
 
@@ -44,9 +56,10 @@ class Infidelity(SumMetric):
     title = "Infidelity: do scores foretell what erasing words does?"
     note = (
         "Each word is erased with probability 1/2; the summed scores of the erased words, in the "
-        "scale that fits each decision best, against what P(label) loses. Unexplained: the squared "
-        "error, as a share of the square of what is lost. Infidelity: the mean squared error (Yeh "
-        "et al. 2019). With 95 % bootstrap intervals over sentences."
+        "scale of 0 or more that fits each decision best, against what P(label) loses. "
+        "Unexplained: the squared error, as a share of the square of what is lost. Infidelity: the "
+        "mean squared error (Yeh et al. 2019). Against: the share of the decisions that a negative "
+        "scale would fit best. With 95 % bootstrap intervals over sentences."
     )
     keys = (
         Key("explainer", "explainer"),
@@ -58,7 +71,6 @@ class Infidelity(SumMetric):
         "lost": Bounds(0, 1, of="rows"),
         # In the scale that fits best, 0 at the worst.
         "error": Bounds(0, 1, of="lost"),
-        "alike": Bounds(0, 1, of="lost"),
         "against": Bounds(0, 1, of="rows"),
     }
     columns = (
@@ -79,20 +91,12 @@ class Infidelity(SumMetric):
             meaning="mean squared error of the scores, in squared probability",
         ),
         Column(
-            "alike",
-            "words alike",
-            "{:.3f}".format,
-            shown=False,
-            meaning="unexplained of equal scores for all words",
-        ),
-        Column("decisions", "decisions", count, shown=False),
-        Column(
             "against",
             "against %",
-            lambda share: f"{100 * share:.1f}",
-            shown=False,
-            meaning="share of the decisions whose best scale is negative",
+            hundredths,
+            meaning="share of the decisions where the label gains what the scores say it loses",
         ),
+        Column("decisions", "decisions", count, shown=False),
     )
 
     def __init__(
@@ -106,30 +110,60 @@ class Infidelity(SumMetric):
         self.sentences, self.draws = sentences, draws
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """Yield the explainer's row under each removal."""
+        """Yield the explainer's row under each removal, and that of equal scores."""
+        # The system as the explainer's row has it, which stores none for a file's relevance.
+        nmt = job.explained_identity()["nmt"]
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
             yield self.plan(job, make, explained=True, removal=removal)
+            make = partial(self._evidence_of_equal, job, removal)
+            equal: dict[str, Any] = {"explainer": EQUAL, "removal": removal, "seed": "", "nmt": nmt}
+            yield self.plan(job, make, facts={BLIND: True}, **equal)
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
+        """Return the sums of the explainer under one removal."""
+        relevances, sampled = job.relevance(TEACHER_FORCING), self._sample(job, removal)
+        made_by = {"erased": sampled.fingerprint, "relevance": relevances.fingerprint}
+        facts = {ATTENDS: job.explained.explainer.attends}
+        return self._sum(job, relevances, sampled, made_by, facts)
+
+    def _evidence_of_equal(self, job: Job, removal: Removal) -> Evidence:
+        """Return the sums of equal scores, the same for every explainer."""
+        sampled, split = self._sample(job, removal), job.texts.split(EVALUATED)
+        index_of = {int(number): index for index, number in enumerate(split.number)}
+        relevances = []
+        for number, labels in read(sampled).items():
+            sizes = [len(side[index_of[number]]) for side in (split.source, split.target)]
+            relevances.append(equal_relevance(number, labels, *sizes))
+        return self._sum(job, relevances, sampled, {"erased": sampled.fingerprint}, {})
+
+    def _sample(self, job: Job, removal: Removal) -> Artefact:
         explained = job.explained.decisions.count(EVALUATED)
         sentences = min(self.sentences or explained, explained)
-        relevances = job.relevance(TEACHER_FORCING)
-        sampled = sample(job, Sampling(sentences, self.samples, removal, self.draws))
+        return sample(job, Sampling(sentences, self.samples, removal, self.draws))
+
+    def _sum(
+        self,
+        job: Job,
+        relevances: Iterable[SentenceRelevance],
+        sampled: Artefact,
+        made_by: dict[str, str],
+        facts: dict[str, Any],
+    ) -> Evidence:
         # In memory: a few numbers a decision, of the test set alone.
-        p_of_sentence, split = read(sampled), job.texts.split(EVALUATED)
+        erased_by_number, split = read(sampled), job.texts.split(EVALUATED)
         index_of = {int(number): index for index, number in enumerate(split.number)}
         numbers: list[int] = []
         columns: dict[str, list[float]] = {}
         for relevance in relevances:
             # Relevance is of all explained sentences, samples may be of fewer.
-            if relevance.number in p_of_sentence:
-                index = index_of[relevance.number]
+            if relevance.number in erased_by_number:
+                labels, index = erased_by_number[relevance.number], index_of[relevance.number]
                 # Drawn again and not stored: ids and seed decide the draw.
                 erased = erased_words(
                     split.source[index], split.target[index], self.samples, self.draws
                 )
-                sums = errors(relevance, erased, *p_of_sentence[relevance.number])
+                sums = errors(relevance, erased, labels.whole_N, labels.erased_RN)
                 numbers += [relevance.number] * len(sums["lost"])
                 for name, values in sums.items():
                     columns.setdefault(name, []).extend(values.tolist())
@@ -142,9 +176,8 @@ class Infidelity(SumMetric):
             "samples": self.samples,
             "draws": self.draws,
         }
-        facts = {SETTINGS: settings, ATTENDS: job.explained.explainer.attends}
-        made_by = {"erased": sampled.fingerprint, "relevance": relevances.fingerprint}
-        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+        units = Units(job.texts.test_set, number_U, summed)
+        return Evidence(units, made_by, {SETTINGS: settings} | facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over decisions."""
@@ -152,33 +185,37 @@ class Infidelity(SumMetric):
         return {
             "unexplained": ratio(sums_R["error"], sums_R["lost"]),
             "infidelity": ratio(sums_R["error"], decisions_R),
-            # Beside it, since the number of erased words alone foretells much of a loss.
-            "alike": ratio(sums_R["alike"], sums_R["lost"]),
-            "decisions": decisions_R,
             "against": ratio(sums_R["against"], decisions_R),
+            "decisions": decisions_R,
         }
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return what equal scores have, and whose scores of the two sides do not compare."""
-        alike = {
-            f"{s.row['nmt']}, removal {s.row['removal']}: equal scores for all words leave "
-            f"{s.values['alike']:.3f} unexplained, since the more words are erased the more is "
-            "lost; scores that leave as much say nothing of which word."
-            for s in scored
-            if s.measurement.ok
-        }
-        names = sorted(
-            {
-                s.measurement.identity["explainer"]
-                for s in scored
-                if s.measurement.ok and s.measurement.facts.get(ATTENDS)
-            }
-        )
-        return sorted(alike) + [
+        """Return what equal scores are for, and whose scores of the two sides do not compare."""
+        measured = [s.measurement for s in scored if s.measurement.ok]
+        names = {m.identity["explainer"] for m in measured}
+        apart = {m.identity["explainer"] for m in measured if m.facts.get(ATTENDS)}
+        return [EQUAL_NOTE] * (EQUAL in names) + [
             f"{name}: its scores of source and of prefix words are not on one scale; here they are "
             "summed as they stand."
-            for name in names
+            for name in sorted(apart)
         ]
+
+
+def equal_relevance(
+    number: int, labels: ErasedLabels, source_size: int, target_size: int
+) -> SentenceRelevance:
+    """Return a score of 1 for each word that a decision of one sentence sees.
+
+    Args:
+        number: of the sentence.
+        labels: of its N decisions.
+        source_size: its source ids, S.
+        target_size: its target ids, T.
+    """
+    step_N1 = labels.first + np.arange(len(labels.whole_N))[:, None]
+    prefix_NT = np.where(np.arange(target_size) < step_N1, 1.0, np.nan)
+    source_NS = np.ones((len(labels.whole_N), source_size))
+    return SentenceRelevance(number, labels.first, source_NS, prefix_NT, labels.whole_N)
 
 
 def errors(
@@ -187,10 +224,11 @@ def errors(
     whole_N: np.ndarray,
     erased_RN: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return the mean squared error of each decision's scores, in the scale that fits best, (N,).
+    """Return the mean squared error of each decision's scores, (N,).
 
-    Beside it `alike`, the error of equal scores for all words, `lost`, the mean square of what the
-    label loses, and `against`, whether the best scale is negative.
+    The scores are in the scale of 0 or more that fits the decision best: a negative one would turn
+    scores round that foretell the opposite of what happens. Beside the `error` stand `lost`, the
+    mean square of what the label loses, and `against`, whether a negative scale would fit best.
 
     Args:
         relevance: of one sentence, N decisions.
@@ -206,23 +244,13 @@ def errors(
         raise NotApplicable("it says nothing of some words that a decision sees")
     # A word that a step cannot see changes nothing there.
     foretold_RN = erased[0] @ source_NS.T + erased[1] @ np.nan_to_num(prefix_NT).T
-    seen_NT = np.arange(prefix_NT.shape[1]) < (relevance.first + np.arange(len(whole_N)))[:, None]
-    # As numbers: a product of booleans is one too.
-    counted_RN = erased[0].sum(axis=1, keepdims=True) + erased[1] @ seen_NT.T.astype(np.float64)
     # In float64, since a difference of like probabilities keeps few digits.
     lost_RN = whole_N.astype(np.float64) - erased_RN
-    error_N, scale_N = _fit(foretold_RN, lost_RN)
-    return {
-        "error": error_N,
-        "alike": _fit(counted_RN, lost_RN)[0],
-        "lost": np.square(lost_RN).mean(axis=0),
-        "against": (scale_N < 0).astype(np.float64),
-    }
-
-
-def _fit(foretold_RN: np.ndarray, lost_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least mean squared error of each decision in any scale, and that scale, (N,)."""
     product_N, square_N = ((foretold_RN * x).mean(axis=0) for x in (lost_RN, foretold_RN))
     # Least squares in one unknown. Scores of 0 foretell nothing in any scale.
     scale_N = np.divide(product_N, square_N, out=np.zeros_like(product_N), where=square_N > 0)
-    return np.square(scale_N * foretold_RN - lost_RN).mean(axis=0), scale_N
+    return {
+        "error": np.square(np.maximum(scale_N, 0) * foretold_RN - lost_RN).mean(axis=0),
+        "lost": np.square(lost_RN).mean(axis=0),
+        "against": (scale_N < 0).astype(np.float64),
+    }

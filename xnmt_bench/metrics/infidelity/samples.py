@@ -141,15 +141,32 @@ def sample(job: Job, sampling: Sampling) -> Artefact:
     )
 
 
-def read(artefact: Artefact) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return P(label) with all words, (N,), and of each row, (R, N), by number of the sentence."""
-    p_of_sentence: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+@dataclass(frozen=True)
+class ErasedLabels:
+    """What the labels of one sentence's decisions lose when words are erased.
+
+    Attributes:
+        first: the first decision's step; the others follow.
+        whole_N: P(label) with all words.
+        erased_RN: of each row, with some erased.
+    """
+
+    first: int
+    whole_N: np.ndarray
+    erased_RN: np.ndarray
+
+
+def read(artefact: Artefact) -> dict[int, ErasedLabels]:
+    """Return what labels lose, by number of the sentence."""
+    labels_by_number: dict[int, ErasedLabels] = {}
     for path in shards(artefact.path, EVALUATED):
-        table = read_table(path, ("sentence", "whole", "erased"))
+        names = ("sentence", "step", "whole", "erased")
+        table = read_table(path, names)
         # Erased rows are a list in each cell, of one length everywhere.
-        whole_N, erased_N = (table[name].to_numpy() for name in ("whole", "erased"))
-        sentence_N = table["sentence"].to_numpy()
-        for rows in sentence_rows(sentence_N):
+        number_N, step_N, whole_N, erased_N = (table[name].to_numpy() for name in names)
+        for rows in sentence_rows(number_N):
             erased_RN = np.stack(list(erased_N[rows])).T
-            p_of_sentence[int(sentence_N[rows.start])] = whole_N[rows], erased_RN
-    return p_of_sentence
+            labels_by_number[int(number_N[rows.start])] = ErasedLabels(
+                int(step_N[rows.start]), whole_N[rows], erased_RN
+            )
+    return labels_by_number
