@@ -284,6 +284,8 @@ def test_an_experiment_sets_what_its_file_says(name):
     # The names of what is swept have dots of their own.
     for swept, values in (file.pop("hydra", {}).get("sweeper", {}).get("params", {})).items():
         assert config.hydra.sweeper.params[swept] == values
+    for option, usual in file.pop("left_out", {}).items():
+        assert config.left_out[option] == usual
     for path, value in leaves(file):
         assert OmegaConf.select(config, path) == value, path
 

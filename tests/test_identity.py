@@ -127,8 +127,9 @@ OTHER_FILE = {
     "corpus.text": lambda paths: [path.replace("test.", "test2.") for path in paths],
     "corpus.links": lambda path: f"{path}2",
 }
-# What an opened system refuses: other languages than its own, and another context.
-REFUSED = ("corpus.reversed", "nmt.context.")
+# What is refused: of an opened system other languages than its own, and another context; of one
+# that is trained on so little more batches than a pass has.
+REFUSED = ("corpus.reversed", "nmt.context.", "nmt.training.batches")
 NOUNS = ["Hund dog", "Mann man", "Vogel bird", "Baum tree", "Tag day", "Brief letter"]
 VERBS = ["sieht sees", "liebt loves", "kennt knows", "sucht seeks", "findet finds"]
 
@@ -275,7 +276,9 @@ def mixed(config, results):
         for panel in panels(metric, collect(metric, Path(results), Draws(10, 0))):
             for pivot, by_name in panel.rows.items():
                 for name, rows in by_name.items():
-                    members = [(origin(s.measurement), s.row.get("seed")) for s in rows]
+                    # A row that is n/a has no number that a mean could take in.
+                    measured = [s for s in rows if s.measurement.ok]
+                    members = [(origin(s.measurement), s.row.get("seed")) for s in measured]
                     if len(set(members)) < len(members):
                         cells.append(f"{metric.name}: {panel.condition} {pivot} {name}")
     return cells

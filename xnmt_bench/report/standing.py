@@ -120,11 +120,11 @@ class _Tests:
         return {b: p for b, p in self.ps.items() if self.gains[b] < 0}
 
     def nearest(self, word: Word) -> str:
-        """Return the blind row that decides the word."""
+        """Return the blind row that decides the word; of equal p-values, the row that does best."""
         if word == "better":
-            return max(self.ps, key=self.ps.__getitem__)
+            return max(self.ps, key=lambda b: (self.ps[b], -self.gains[b]))
         if word == "worse":
-            return min(self._behind, key=self._behind.__getitem__)
+            return min(self._behind, key=lambda b: (self.ps[b], self.gains[b]))
         return min(self.gains, key=self.gains.__getitem__)
 
 

@@ -291,7 +291,7 @@ def test_a_file_that_is_read_in_another_way_than_it_was_written(tmp_path, hypoth
     done = command("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     printed = " ".join(done.stdout.split())
-    assert printed.count("Of little meaning") == len(doubts)
+    assert ("Of little meaning" in printed) == bool(doubts)
     assert all(doubt in printed for doubt in doubts)
 
 

@@ -31,19 +31,15 @@ def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
     for name, (source, planted) in causal.items():
         ones = np.ones(SENTENCES)
         noise = np.random.default_rng(0).normal(0, 0.02, SENTENCES)
-        columns = {
-            f"{key}_{side}": ones for key in ("usable", "judged") for side in ("source", "prefix")
-        }
+        shares = ("chance", "unknown", "strongest", "tau", "change", "flips")
+        columns = {}
         for side in ("source", "prefix"):
+            columns |= {f"{key}_{side}": ones for key in ("usable", "ranked")}
+            columns |= {f"{key}_{side}": 0.1 * ones for key in shares}
             columns |= {f"causal_{side}": source + noise}
-            columns |= dict.fromkeys(
-                (f"{key}_{side}" for key in ("chance", "strongest", "tau", "change", "flips")),
-                0.1 * ones,
-            ) | {f"ranked_{side}": ones}  # fmt: skip
-        columns |= {"causal_planted": planted + noise, "judged_planted": ones, "planted": ones}
+        columns |= {"causal_planted": planted + noise, "usable_planted": ones, "planted": ones}
         if that:
-            columns |= {"causal_that_source": that[name] + noise, "judged_that_source": ones,
-                        "usable_that_source": ones}  # fmt: skip
+            columns |= {"causal_that_source": that[name] + noise, "usable_that_source": ones}
         row = SYSTEM | {"corpus": corpus, "explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)

@@ -131,13 +131,12 @@ def test_how_often_both_name_causes_stands_beside(tmp_path):
     assert "causal@k" not in turned(tmp_path)[1].summary.headings
     ones = np.ones(SENTENCES)
     for name, causal in (("diluted", 0.61), ("diluted[by=random]", 0.65)):
-        columns = {f"{key}_{side}": ones for key in ("usable", "judged", "ranked")
-                   for side in ("source", "prefix")}  # fmt: skip
+        shares = ("chance", "unknown", "strongest", "tau", "change", "flips")
+        columns = {}
         for side in ("source", "prefix"):
-            columns |= dict.fromkeys(
-                (f"{key}_{side}" for key in ("chance", "strongest", "tau", "change", "flips")),
-                0.1 * ones,
-            ) | {f"causal_{side}": causal * ones}  # fmt: skip
+            columns |= {f"{key}_{side}": ones for key in ("usable", "ranked")}
+            columns |= {f"{key}_{side}": 0.1 * ones for key in shares}
+            columns |= {f"causal_{side}": causal * ones}
         row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
         units = Units("toy test", np.arange(SENTENCES), columns)
         measured(Causes, tmp_path, row, units, **{BLIND: False, "as_long": 1.0})

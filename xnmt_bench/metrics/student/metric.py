@@ -222,6 +222,8 @@ class Student(SumMetric):
             "beam": self.beam,
             TOKENIZER: tokenizer_signature(language),
             **job.learning_settings,
+            # What these maps explain is decided by the search of the system that is explained.
+            **({"searched": job.search_settings} if map_of == "translation" else {}),
             **{f"student {name}": value for name, value in vars(self.options).items()},
         }
         facts: dict[str, Any] = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}

@@ -1,0 +1,97 @@
+"""Metrics refuse what knows nothing of the model, and what says the opposite of what it knows."""
+
+import pytest
+from conftest import ROOT, configure, overrides
+from measured import Tables
+from omegaconf import OmegaConf
+
+from xnmt_bench import registry
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.comparing import compare
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.plan import configured_metrics
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+from xnmt_bench.report.standing import standings_of
+from xnmt_bench.run import measure
+
+REFUSED = ("Negated", "Abstaining", "Constant", "Drawn", "OfAnotherSentence", "LabelHash")
+BLIND = ("lexicon", "nearest", "random", "uniform", "code")
+METRICS = {
+    "fidelity": {},
+    "aer": {},
+    "causes": {"substitutes": 2},
+    "erasure": {"curves": 0, "limited": 0, "removals": ["zero"]},
+    "soft": {"samples": 2},
+    "infidelity": {"samples": 10, "removals": ["zero"]},
+}
+# They compare explainers too, of text with gold coreference, of people's answers, of quality.
+ELSEWHERE = set()
+DRAWS = Draws(300, 0)
+
+
+@pytest.fixture(scope="module")
+def results(workplace, tmp_path_factory):
+    """A folder with the rows of every metric that reads which words are named."""
+    folder = tmp_path_factory.mktemp("refused")
+    changes = [*overrides("transformer"), f"store={workplace}/store", f"results={folder}",
+               "corpus.seed=0", "rules.test_sentences=40", "judge=[base]",
+               f"metric=[{','.join(METRICS)}]"]  # fmt: skip
+    config = OmegaConf.merge(configure(*changes), {"metric": METRICS})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "tests" / "fixtures" / "plugin_uninformed")
+        for explainer in (*map(registered, ("prediction_difference", *BLIND)), *map(plug_in, REFUSED)):
+            config.explainer = explainer
+            job = Job(config)
+            for metric in configured_metrics(config).values():
+                assert not measure(metric, job, Tables())
+    return config, folder
+
+
+def registered(name):
+    return configure(f"explainer={name}").explainer
+
+
+def plug_in(name):
+    return OmegaConf.create({"name": name, "phi": {"_target_": f"xnmt_uninformed.{name}"}})
+
+
+def panels_of(results, name):
+    """The panels of a metric that have explainers, each with the standings of its rows."""
+    config, folder = results
+    metric = configured_metrics(config)[name]
+    scored = collect(metric, folder, DRAWS)
+    together = zip(panels(metric, scored), standings_of(metric, scored, DRAWS), strict=True)
+    return [
+        (metric, panel, pivot, standings)
+        for panel, of_panel in together
+        for pivot, standings in of_panel.items()
+        if standings
+    ]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_nothing_uninformed_is_better_than_every_blind_row(results, name):
+    [(_, _, _, standings)] = panels_of(results, name)
+    assert set(REFUSED) < set(standings)
+    assert [n for n in REFUSED if standings[n].word == "better"] == []
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
+    [(metric, panel, pivot, _)] = panels_of(results, name)
+    rows = panel.measured(pivot, derived=True, blind=True)
+    negated = compare(metric, rows["Negated"], rows["prediction_difference"], DRAWS)
+    no_difference = 1.0 if metric.headline.log else 0.0
+    assert (negated.effect < no_difference) == (metric.headline.better == "higher")
+    assert negated.p < 0.05
+
+
+def test_every_metric_of_named_words_is_asked():
+    """Those that are not have rows on corpora of their own, and are named here with why."""
+    asked = {
+        name
+        for name, metric in registry.load_all("metrics").items()
+        if metric.compared == "explainer" and metric.of_words
+    }
+    assert asked - set(METRICS) == ELSEWHERE
