@@ -1,7 +1,7 @@
 """Metrics refuse what knows nothing of the model, and what says the opposite of what it knows."""
 
 import pytest
-from conftest import ROOT, configure, overrides
+from conftest import DISCOURSE, ROOT, configure, overrides
 from measured import Tables
 from omegaconf import OmegaConf
 
@@ -16,36 +16,55 @@ from xnmt_bench.report.standing import standings_of
 from xnmt_bench.run import measure
 
 REFUSED = ("Negated", "Abstaining", "Constant", "Drawn", "OfAnotherSentence", "LabelHash")
+WITHOUT_MODEL = ("Constant", "Drawn", "LabelHash")
 BLIND = ("lexicon", "nearest", "random", "uniform", "code")
 METRICS = {
     "fidelity": {},
     "aer": {},
     "causes": {"substitutes": 2},
-    "erasure": {"curves": 0, "limited": 0, "removals": ["zero"]},
-    "soft": {"samples": 2},
-    "infidelity": {"samples": 10, "removals": ["zero"]},
+    "erasure": {"sentences": 30, "curves": 0, "limited": 0, "removals": ["zero"]},
+    "soft": {"sentences": 30, "samples": 2},
+    "infidelity": {"sentences": 30, "samples": 10, "removals": ["zero"]},
 }
-# They compare explainers too, of text with gold coreference, of people's answers, of quality.
-ELSEWHERE = set()
+OF_CONTEXT = {"coref_attention": {}, "antecedent": {}}
+# Compares explainers by people's answers, which no explainer here has.
+OF_PEOPLE = {"annotation"}
 DRAWS = Draws(300, 0)
 
 
-@pytest.fixture(scope="module")
-def results(workplace, tmp_path_factory):
-    """A folder with the rows of every metric that reads which words are named."""
-    folder = tmp_path_factory.mktemp("refused")
-    changes = [*overrides("transformer"), f"store={workplace}/store", f"results={folder}",
-               "corpus.seed=0", "rules.test_sentences=40", "judge=[base]",
-               f"metric=[{','.join(METRICS)}]"]  # fmt: skip
-    config = OmegaConf.merge(configure(*changes), {"metric": METRICS})
+def measure_all(config, folder, metrics, good=("prediction_difference",), refused=REFUSED):
+    """Write the rows of a good explainer, of blind ones, and of those to be refused."""
+    config = OmegaConf.merge(config, {"metric": metrics, "results": str(folder)})
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "tests" / "fixtures" / "plugin_uninformed")
-        for explainer in (*map(registered, ("prediction_difference", *BLIND)), *map(plug_in, REFUSED)):
+        for explainer in (*map(registered, (*good, *BLIND)), *map(plug_in, refused)):
             config.explainer = explainer
             job = Job(config)
             for metric in configured_metrics(config).values():
                 assert not measure(metric, job, Tables())
     return config, folder
+
+
+@pytest.fixture(scope="module")
+def results(workplace, tmp_path_factory):
+    """A folder with the rows of every metric that reads which words are named."""
+    names = ",".join(METRICS)
+    config = configure(
+        *overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+        "rules.test_sentences=60", "judge=[base]", f"metric=[{names}]",
+    )  # fmt: skip
+    return measure_all(config, tmp_path_factory.mktemp("refused"), METRICS)
+
+
+@pytest.fixture(scope="module")
+def results_of_context(workplace, tmp_path_factory):
+    """The same of a system that reads context, and has learnt nothing that could be explained."""
+    names = ",".join(OF_CONTEXT)
+    config = configure(
+        "nmt=concat", *DISCOURSE, f"store={workplace}/store", f"metric=[{names}]",
+        "metric.antecedent.set=corpus",
+    )  # fmt: skip
+    return measure_all(config, tmp_path_factory.mktemp("refused"), OF_CONTEXT, (), WITHOUT_MODEL)
 
 
 def registered(name):
@@ -77,6 +96,14 @@ def test_nothing_uninformed_is_better_than_every_blind_row(results, name):
     assert [n for n in REFUSED if standings[n].word == "better"] == []
 
 
+@pytest.mark.parametrize("name", OF_CONTEXT)
+def test_nothing_uninformed_is_better_by_a_metric_of_context(results_of_context, name):
+    found = panels_of(results_of_context, name)
+    assert found
+    for _, _, _, standings in found:
+        assert [n for n, standing in standings.items() if standing.word == "better"] == []
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
     [(metric, panel, pivot, _)] = panels_of(results, name)
@@ -88,10 +115,9 @@ def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
 
 
 def test_every_metric_of_named_words_is_asked():
-    """Those that are not have rows on corpora of their own, and are named here with why."""
     asked = {
         name
         for name, metric in registry.load_all("metrics").items()
-        if metric.compared == "explainer" and metric.of_words
+        if metric.compared == "explainer" and metric.of_words and metric.columns[0].better
     }
-    assert asked - set(METRICS) == ELSEWHERE
+    assert asked == set(METRICS) | set(OF_CONTEXT) | OF_PEOPLE
