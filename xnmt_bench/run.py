@@ -235,10 +235,13 @@ def _evaluate(config: DictConfig) -> None:
         for name in failed:  # what made no table makes no analysis
             del scored[name]
         shown += _analyses(config, scored, out, tracker, errors)
+        # Doubts and agreement are of systems, so that every metric says the same of them.
         verdicts = [
-            sentence
-            for name, pair in scored.items()
-            for sentence in verdict(*pair, standings[name])
+            *dict.fromkeys(
+                sentence
+                for name, pair in scored.items()
+                for sentence in verdict(*pair, standings[name])
+            )
         ]
         if shown:
             from xnmt_bench.report.debug import write_debug_page
