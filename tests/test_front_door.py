@@ -435,4 +435,5 @@ class TestShippedSystem:
         assert done.returncode == 0, done.stderr
         assert "left out to be quick: judge own (judge=[base,own,evalx])" in done.stdout
         shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
-        assert "Left out to be quick: judge own (judge=[base,own,evalx])" in shown.stdout
+        printed = re.sub(r"\s+", " ", shown.stdout)
+        assert "Left out to be quick: judge own (judge=[base,own,evalx])" in printed

@@ -226,8 +226,10 @@ def test_rows_that_differ_in_a_setting_stand_apart():
     first, second = panels(Fidelity(), rows)
     assert (first.names, second.names) == (["a", "d"], ["b", "c"])
     distinction = distinguish([first, second])
-    assert distinction.varying == ["settings"]
-    assert distinction.texts == [["test sentences: 20"], ["test sentences: 60"]]
+    # One setting that differs is the heading of its column.
+    assert distinction.varying == ["test sentences"]
+    assert distinction.texts == [["20"], ["60"]]
+    assert distinction.phrases == ["test sentences: 20", "test sentences: 60"]
     assert "settings" not in distinguish([second]).varying
 
 

@@ -420,6 +420,7 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
         if "nmt" in columns:
             columns["nmt"] = system_name(columns["nmt"], columns["model"], every)
         texts.append({key.name: key.text(columns[key.name]) for key in keys})
+    keys = [_name_setting(texts) if key.name == SETTINGS else key for key in keys]
     varying = [key for key in keys if len({text[key.name] for text in texts}) > 1]
     common = [key for key in keys if key not in varying]
 
@@ -434,6 +435,16 @@ def distinguish(shown: Sequence[Panel], but: Sequence[str] = ()) -> Distinction:
         [[text[key.name] for key in varying] for text in texts],
         [", ".join(phrases(text, varying)) for text in texts],
     )
+
+
+def _name_setting(texts: Sequence[dict[str, str]]) -> Key:
+    """Return the key of settings: where all panels differ in one, its name is the heading."""
+    names, marks, values = zip(*(text[SETTINGS].partition(": ") for text in texts), strict=True)
+    if len({*names}) > 1 or not all(marks) or any(": " in value for value in values):
+        return Key(SETTINGS, "settings")
+    for text, value in zip(texts, values, strict=True):
+        text[SETTINGS] = value
+    return Key(SETTINGS, names[0], f"{names[0]}: {{}}")
 
 
 def caveats(measurements: Iterable[Measurement]) -> list[str]:

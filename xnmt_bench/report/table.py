@@ -263,4 +263,5 @@ def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) ->
             f"Up to {most:.0f} bootstrap samples of a row held nothing to measure; its interval is "
             "that of the others."
         )
-    return notes
+    # A reference of rows of some decisions says what that of all decisions says.
+    return [*dict.fromkeys(notes)]
