@@ -405,7 +405,7 @@ class Hits(SumMetric):
     title = "Hits"
     note = "Share of words that were hit."
     keys = (Key("explainer", "explainer"), Key("seed", "seed"))
-    columns = (Column("hits", "hits", better="higher", interval=True),)
+    columns = (Column.higher("hits", "hits"),)
 
     def measure(self, job):
         return iter(())

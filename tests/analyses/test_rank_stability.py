@@ -173,7 +173,7 @@ class Accuracy(SumMetric):
     name = "accuracy"
     title = "Accuracy"
     note = "Share of right words."
-    columns = (Column("accuracy", "accuracy", better="higher", interval=True),)
+    columns = (Column.higher("accuracy", "accuracy"),)
     compared = "nmt"
 
     def measure(self, job):

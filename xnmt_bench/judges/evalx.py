@@ -58,38 +58,16 @@ class EvalX(TrainedProxy):
     precedence = 2  # no choice of words can please it, so it orders the lines of a table
     learns_from = "random words"
     result_columns = (
-        Column(
-            "leak",
-            "leak",
-            nats,
-            "lower",
-            True,
-            title=LEAKS,
-            note=LEAK_NOTE,
-            meaning="nats a decision that EVAL-X gains from the explainer's own rules",
+        Column.lower("leak", "leak", nats, title=LEAKS, note=LEAK_NOTE).means(
+            "nats a decision that EVAL-X gains from the explainer's own rules"
         ),
-        Column(
-            "matched",
-            "matched",
-            nats,
-            None,
-            True,
-            title=LEAKS,
-            meaning="nats that it gains from the same words under other labels",
+        Column("matched", "matched", nats, title=LEAKS, interval=True).means(
+            "nats that it gains from the same words under other labels"
         ),
-        Column("choice", "choice", nats, "lower", True, title=LEAKS, meaning="leak less matched"),
-        *(
-            Column(
-                f"stripe_{alpha}",
-                f"STRIPE-X, {alpha}",
-                nats,
-                "lower",
-                True,
-                title=LEAKS,
-                meaning=f"loss of EVAL-X, and {alpha} times the leak",
-            )
-            for alpha in ALPHAS
-        ),
+        Column.lower("choice", "choice", nats, title=LEAKS).means("leak less matched"),
+        *Column.lower("stripe_{}", "STRIPE-X, {}", nats, title=LEAKS)
+        .means("loss of EVAL-X, and {} times the leak")
+        .of_each(ALPHAS),
     )
 
     def __init__(self, rules: RuleSet, sentences: Count | None = None, leak: bool = False) -> None:

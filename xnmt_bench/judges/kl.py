@@ -43,15 +43,9 @@ class Distilled(RuleProxy):
     learns_from = "distributions"
     gives_distributions = True
     result_columns = (
-        Column(
-            "kl",
-            "KL",
-            better="lower",
-            interval=True,
-            title="Disagreement: KL divergence of proxies",
-            note=KL_NOTE,
-            meaning="KL divergence of the judge's distribution from the system's, in nats",
-        ),
+        Column.lower(
+            "kl", "KL", title="Disagreement: KL divergence of proxies", note=KL_NOTE
+        ).means("KL divergence of the judge's distribution from the system's, in nats"),
     )
 
     @property

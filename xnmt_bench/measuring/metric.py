@@ -7,7 +7,7 @@ metrics and are written once, in `measuring` and `report`. Shapes: U units, R we
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure  # slow to import, and most commands draw nothing
 
 Row = dict[str, Any]
+Form = Callable[[float], str]  # of a value in a table
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row
 
 
@@ -90,7 +91,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Column:
-    """A result.
+    """A result. `higher` and `lower` make one that is ranked and has an interval.
 
     In a table with a pivot, the headline and each result with a `title` have a column for every
     value of the pivot. A result without a title has one column, the mean over these values.
@@ -111,7 +112,7 @@ class Column:
 
     name: str
     heading: str
-    form: Callable[[float], str] = digits
+    form: Form = digits
     better: Literal["lower", "higher"] | None = None
     interval: bool = False
     log: bool = False
@@ -120,6 +121,34 @@ class Column:
     note: str = ""
     meaning: str = ""
     best: float | None = None
+
+    @classmethod
+    def higher(
+        cls, name: str, heading: str, form: Form = digits, interval: bool = True, **options: Any
+    ) -> Column:
+        """Return a result of which more is better; `options` are further attributes."""
+        return cls(name, heading, form, "higher", interval, **options)
+
+    @classmethod
+    def lower(
+        cls, name: str, heading: str, form: Form = digits, interval: bool = True, **options: Any
+    ) -> Column:
+        """Return a result of which less is better; `options` are further attributes."""
+        return cls(name, heading, form, "lower", interval, **options)
+
+    def means(self, meaning: str) -> Column:
+        """Return a copy with `meaning` set."""
+        return replace(self, meaning=meaning)
+
+    def of_each(self, values: Iterable[Any]) -> Iterator[Column]:
+        """Yield a copy for each value, which stands in place of `{}` in name, heading, meaning."""
+        for value in map(str, values):
+            yield replace(
+                self,
+                name=self.name.replace("{}", value),
+                heading=self.heading.replace("{}", value),
+                meaning=self.meaning.replace("{}", value),
+            )
 
     def rank(self, value: float) -> float | None:
         """Return the value such that the least is the best; None where neither way is better."""

@@ -47,15 +47,11 @@ class Repetition(SumMetric):
         "reference_repeated": Bounds(0, 1, of="reference_words"),
     }
     columns = (
-        Column(
-            "repeated",
-            "repeated %",
-            hundredths,
-            interval=True,
-            meaning="share of the content words that were said before in the document",
+        Column("repeated", "repeated %", hundredths, interval=True).means(
+            "share of the content words that were said before in the document"
         ),
-        Column("reference", "references %", hundredths, meaning="the same for the references"),
-        Column("words", "content words", count, meaning="content words of the translations"),
+        Column("reference", "references %", hundredths).means("the same for the references"),
+        Column("words", "content words", count).means("content words of the translations"),
     )
     compared = "nmt"
 

@@ -93,27 +93,16 @@ class AER(SumMetric):
     )
     unit_bounds = BOUNDS
     columns = (
-        Column(
-            "aer",
-            "AER %",
-            hundredths,
-            "lower",
-            interval=True,
-            meaning="alignment error rate: links of the explanation against links of people",
+        Column.lower("aer", "AER %", hundredths).means(
+            "alignment error rate: links of the explanation against links of people"
         ),
-        Column(
-            "precision",
-            "precision",
-            percent,
-            meaning="share of the explanation's links that people accept",
+        Column("precision", "precision", percent).means(
+            "share of the explanation's links that people accept"
         ),
-        Column(
-            "recall",
-            "recall",
-            percent,
-            meaning="share of people's sure links that the explanation finds",
+        Column("recall", "recall", percent).means(
+            "share of people's sure links that the explanation finds"
         ),
-        Column("links", "links", count, meaning="links that the explanation makes"),
+        Column("links", "links", count).means("links that the explanation makes"),
         Column("no_link", "no gold link", percent, shown=False),
         Column("no_sure_link", "no sure link", percent, shown=False),
     )

@@ -77,94 +77,41 @@ class Annotation(Metric):
         f"{SUM}*": Bounds(0, 1, of=f"{SUM}annotations"),
     }
     columns = (
-        Column(
-            "agreement",
-            "agreement %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of answers that are the same",
+        Column.higher("agreement", "agreement %", hundredths).means(
+            "share of answers that are the same"
         ),
-        Column(
-            "exact",
-            "same words %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of answers that are the same set of words",
+        Column.higher("exact", "same words %", hundredths).means(
+            "share of answers that are the same set of words"
         ),
-        Column(
-            "kappa",
-            "kappa",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="agreement beyond chance of two (Cohen)",
+        Column.higher("kappa", "kappa", two_digits).means("agreement beyond chance of two (Cohen)"),
+        Column.higher("alpha", "alpha", two_digits).means(
+            "agreement beyond chance of two or more, some answers missing (Krippendorff)"
         ),
-        Column(
-            "alpha",
-            "alpha",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="agreement beyond chance of two or more, some answers missing (Krippendorff)",
+        Column.higher("average_precision", "average precision %", hundredths).means(
+            "mean precision of relevance down to each word that people chose"
         ),
-        Column(
-            "average_precision",
-            "average precision %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="mean precision of relevance down to each word that people chose",
+        Column.higher("hit_1", "hit@1 %", hundredths).means(
+            "how often people chose the most relevant word"
         ),
-        Column(
-            "hit_1",
-            "hit@1 %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="how often people chose the most relevant word",
+        Column.higher("hit_3", "hit@3 %", hundredths).means(
+            "how often people chose one of the three most relevant words"
         ),
-        Column(
-            "hit_3",
-            "hit@3 %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="how often people chose one of the three most relevant words",
+        Column("naive", "naive %", hundredths, interval=True).means("links found by shared words"),
+        Column("max_weight", "max-weight %", hundredths, interval=True).means(
+            "links with the greatest weight of their row"
         ),
-        Column(
-            "naive", "naive %", hundredths, interval=True, meaning="links found by shared words"
+        Column("nonzero", "non-zero weight %", hundredths, interval=True).means(
+            "links with a weight above that of a uniform look"
         ),
-        Column(
-            "max_weight",
-            "max-weight %",
-            hundredths,
-            interval=True,
-            meaning="links with the greatest weight of their row",
+        Column("weight", "average weight", three_digits).means("mean weight of the links"),
+        Column("attended", "dispersion", two_digits).means("content words that a word looks at"),
+        Column("spread", "dispersed %", hundredths, interval=True).means(
+            "links whose weight people call spread over many words"
         ),
-        Column(
-            "nonzero",
-            "non-zero weight %",
-            hundredths,
-            interval=True,
-            meaning="links with a weight above that of a uniform look",
-        ),
-        Column("weight", "average weight", three_digits, meaning="mean weight of the links"),
-        Column("attended", "dispersion", two_digits, meaning="content words that a word looks at"),
-        Column(
-            "spread",
-            "dispersed %",
-            hundredths,
-            interval=True,
-            meaning="links whose weight people call spread over many words",
-        ),
-        Column(
-            "alignment_errors", "alignment error", count, meaning="marked words: no translation"
-        ),
-        Column("gender_errors", "gender prediction error", count, meaning="another gender"),
-        Column("correct", "correct annotation", count, meaning="neither error"),
-        Column("annotations", "annotations", count, meaning="answers that count"),
+        Column("alignment_errors", "alignment error", count).means("marked words: no translation"),
+        Column("gender_errors", "gender prediction error", count).means("another gender"),
+        Column("correct", "correct annotation", count).means("neither error"),
+        Column("annotations", "annotations", count).means("answers that count"),
     )
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:

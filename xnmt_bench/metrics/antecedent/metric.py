@@ -53,11 +53,7 @@ class AntecedentWeight(Metric):
         "weight from 0 to 1 (logistic regression). With 95 % bootstrap intervals over sources. "
         "Antecedents beyond what the system reads are left out."
     )
-    keys = (
-        Key("part", "part", usual="all"),
-        Key("explainer", "explainer"),
-        Key("seed", "seed"),
-    )
+    keys = (Key("part", "part", usual="all"), Key("explainer", "explainer"), Key("seed", "seed"))
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
         "rows": Bounds(1),
         "right": Bounds(0, 1, of="rows"),
@@ -68,41 +64,22 @@ class AntecedentWeight(Metric):
         f"{RIGHT}*": Bounds(0, 1, nan=True),
     }
     columns = (
-        Column(
-            "difference",
-            "difference",
-            "{:+.1f}".format,
-            "higher",
-            interval=True,
-            meaning="accuracy with a significant weight on the antecedent, less without",
+        Column.higher("difference", "difference", "{:+.1f}".format).means(
+            "accuracy with a significant weight on the antecedent, less without"
         ),
-        Column(
-            "looking",
-            "accuracy % looking",
-            hundredths,
-            meaning="share of right decisions where the antecedent has a significant weight",
+        Column("looking", "accuracy % looking", hundredths).means(
+            "share of right decisions where the antecedent has a significant weight"
         ),
-        Column(
-            "not_looking",
-            "not looking",
-            hundredths,
-            meaning="share of right decisions where it has none",
+        Column("not_looking", "not looking", hundredths).means(
+            "share of right decisions where it has none"
         ),
-        Column(
-            "looked",
-            "looking %",
-            hundredths,
-            meaning="share of the groups whose antecedent has a significant weight",
+        Column("looked", "looking %", hundredths).means(
+            "share of the groups whose antecedent has a significant weight"
         ),
-        Column(
-            "slope",
-            "slope",
-            "{:+.2f}".format,
-            "higher",
-            interval=True,
-            meaning="log-odds of a right decision at weight 1, less at weight 0",
+        Column.higher("slope", "slope", "{:+.2f}".format).means(
+            "log-odds of a right decision at weight 1, less at weight 0"
         ),
-        Column("groups", "groups", count, meaning="groups that were measured"),
+        Column("groups", "groups", count).means("groups that were measured"),
     )
 
     def __init__(self, set: Text = "corpus", data: Text | None = None) -> None:

@@ -95,158 +95,63 @@ class Causes(SumMetric):
             column
             for side in SIDES
             for column in (
-                Column(
-                    f"causal_{side}",
-                    f"causal@k {side}",
-                    hundredths,
-                    "higher",
-                    interval=True,
-                    meaning=f"effect of the {side} words named, of the greatest there is, by which",
+                Column.higher(f"causal_{side}", f"causal@k {side}", hundredths).means(
+                    f"effect of the {side} words named, of the greatest there is, by which"
                 ),
-                Column(
-                    f"above_chance_{side}",
-                    f"above chance {side}",
-                    hundredths,
-                    meaning="100 is the greatest effect there is, 0 that of pieces drawn at random",
+                Column(f"above_chance_{side}", f"above chance {side}", hundredths).means(
+                    "100 is the greatest effect there is, 0 that of pieces drawn at random"
                 ),
-                Column(
-                    f"unknown_{side}",
-                    f"unknown % {side}",
-                    hundredths,
-                    meaning=f"share of the {side} words named whose effect is not known",
+                Column(f"unknown_{side}", f"unknown % {side}", hundredths).means(
+                    f"share of the {side} words named whose effect is not known"
                 ),
             )
         ),
-        *(
-            Column(
-                f"chance_{side}",
-                f"chance {side}",
-                hundredths,
-                shown=False,
-                meaning=f"causal@k of {side} pieces drawn at random",
-            )
-            for side in SIDES
-        ),
+        *Column("chance_{}", "chance {}", hundredths, shown=False)
+        .means("causal@k of {} pieces drawn at random")
+        .of_each(SIDES),
         Column(
-            "causal_pooled",
-            "causal@k, both sides",
-            hundredths,
-            interval=True,
-            shown=False,
-            meaning="effects of the words named on both sides, of the greatest of k words a side",
-        ),
-        *(
-            Column(
-                f"strongest_{side}",
-                f"strongest % {side}",
-                hundredths,
-                shown=False,
-                meaning=f"share of the decisions whose first {side} word has the greatest effect",
-            )
-            for side in SIDES
-        ),
-        *(
-            Column(
-                f"tau_{side}",
-                f"tau {side}",
-                "{:+.2f}".format,
-                shown=False,
-                meaning=f"Kendall's tau-b of relevance and effect over {side} words, by decision",
-            )
-            for side in SIDES
-        ),
-        *(
-            Column(
-                f"causal_pair_{side}",
-                f"pairs: causal@k {side}",
-                hundredths,
-                interval=True,
-                meaning=f"as causal@k {side}, with its translation replaced too",
-            )
-            for side in SIDES
-        ),
-        *(
-            Column(
-                f"causal_that_{side}",
-                f"that: causal@k {side}",
-                hundredths,
-                interval=True,
-                meaning=f"as causal@k {side}, where the word is taken away",
-            )
-            for side in SIDES
-        ),
-        *(
-            Column(
-                f"change_{side}",
-                f"log P {side}",
-                "{:+.2f}".format,
-                shown=False,
-                meaning=f"change of log P(label) when the {side} words named are replaced, in nats",
-            )
-            for side in SIDES
-        ),
-        *(
-            Column(
-                f"flips_{side}",
-                f"flips % {side}",
-                hundredths,
-                shown=False,
-                meaning=f"share of the replaced {side} words after which the label is not chosen",
-            )
-            for side in SIDES
-        ),
-        Column(
-            "causal_planted",
-            "causal@k planted",
-            hundredths,
-            interval=True,
-            meaning="causal@k source on the decisions of planted words alone",
+            "causal_pooled", "causal@k, both sides", hundredths, shown=False, interval=True
+        ).means("effects of the words named on both sides, of the greatest of k words a side"),
+        *Column("strongest_{}", "strongest % {}", hundredths, shown=False)
+        .means("share of the decisions whose first {} word has the greatest effect")
+        .of_each(SIDES),
+        *Column("tau_{}", "tau {}", "{:+.2f}".format, shown=False)
+        .means("Kendall's tau-b of relevance and effect over {} words, by decision")
+        .of_each(SIDES),
+        *Column("causal_pair_{}", "pairs: causal@k {}", hundredths, interval=True)
+        .means("as causal@k {}, with its translation replaced too")
+        .of_each(SIDES),
+        *Column("causal_that_{}", "that: causal@k {}", hundredths, interval=True)
+        .means("as causal@k {}, where the word is taken away")
+        .of_each(SIDES),
+        *Column("change_{}", "log P {}", "{:+.2f}".format, shown=False)
+        .means("change of log P(label) when the {} words named are replaced, in nats")
+        .of_each(SIDES),
+        *Column("flips_{}", "flips % {}", hundredths, shown=False)
+        .means("share of the replaced {} words after which the label is not chosen")
+        .of_each(SIDES),
+        Column("causal_planted", "causal@k planted", hundredths, interval=True).means(
+            "causal@k source on the decisions of planted words alone"
         ),
         Column("link", "effect of the link", "{:.3f}".format, shown=False),
         Column("cue", "effect of the cue", "{:.3f}".format, shown=False),
-        *(
-            Column(
-                f"{word}_greatest",
-                f"{word} greatest %",
-                hundredths,
-                shown=False,
-                meaning="share of the planted decisions in which no source word does more than it",
-            )
-            for word in ("link", "cue")
-        ),
-        Column(
-            "both",
-            "effect of both",
-            "{:.3f}".format,
-            shown=False,
-            meaning="effect of replacing link and cue at once on planted decisions",
+        *Column("{}_greatest", "{} greatest %", hundredths, shown=False)
+        .means("share of the planted decisions in which no source word does more than it")
+        .of_each(("link", "cue")),
+        Column("both", "effect of both", "{:.3f}".format, shown=False).means(
+            "effect of replacing link and cue at once on planted decisions"
         ),
         Column("earlier", "effect of the earlier word", "{:.3f}".format, shown=False),
-        Column(
-            "names_both",
-            "names both %",
-            hundredths,
-            shown=False,
-            meaning="share of the planted decisions whose k source words hold link and cue",
+        Column("names_both", "names both %", hundredths, shown=False).means(
+            "share of the planted decisions whose k source words hold link and cue"
         ),
-        Column(
-            "takes_both",
-            "decisions that take two words",
-            count,
-            shown=False,
-            meaning="planted decisions that causal@k source leaves out, since two words decide",
+        Column("takes_both", "decisions that take two words", count, shown=False).means(
+            "planted decisions that causal@k source leaves out, since two words decide"
         ),
-        *(Column(f"usable_{side}", f"decisions {side}", count, shown=False) for side in SIDES),
-        *(
-            Column(
-                f"unusable_{side}",
-                f"decisions without a cause, {side}",
-                count,
-                shown=False,
-                meaning=f"decisions in which no {side} word has an effect by itself",
-            )
-            for side in SIDES
-        ),
+        *Column("usable_{}", "decisions {}", count, shown=False).of_each(SIDES),
+        *Column("unusable_{}", "decisions without a cause, {}", count, shown=False)
+        .means("decisions in which no {} word has an effect by itself")
+        .of_each(SIDES),
     )
 
     def __init__(

@@ -125,95 +125,45 @@ class Confidence(Metric):
         "*": Bounds(nan=True),
     }
     columns = (
-        Column(
-            "confidence_pct",
-            "confidence %",
-            one_digit,
-            interval=True,
-            meaning="CDP, APout and APin in one number, as a percentage",
+        Column("confidence_pct", "confidence %", one_digit, interval=True).means(
+            "CDP, APout and APin in one number, as a percentage"
         ),
-        Column(
-            "without_overlap_pct",
-            "without overlap %",
-            one_digit,
-            interval=True,
-            meaning="the same for all translations, copies of the source among them",
+        Column("without_overlap_pct", "without overlap %", one_digit, interval=True).means(
+            "the same for all translations, copies of the source among them"
         ),
-        Column(
-            "cdp_pct",
-            "CDP %",
-            one_digit,
-            meaning="coverage deviation penalty: how far each source word's weight is from 1",
+        Column("cdp_pct", "CDP %", one_digit).means(
+            "coverage deviation penalty: how far each source word's weight is from 1"
         ),
-        Column(
-            "ap_out_pct",
-            "APout %",
-            one_digit,
-            meaning="how widely a target word spreads its weight over the source",
+        Column("ap_out_pct", "APout %", one_digit).means(
+            "how widely a target word spreads its weight over the source"
         ),
-        Column(
-            "ap_in_pct",
-            "APin %",
-            one_digit,
-            meaning="how widely a source word spreads its weight over the target",
+        Column("ap_in_pct", "APin %", one_digit).means(
+            "how widely a source word spreads its weight over the target"
         ),
-        Column(
-            "overlap",
-            "copied %",
-            hundredths,
-            meaning="characters of the longest run that the source has too, of the translation's",
+        Column("overlap", "copied %", hundredths).means(
+            "characters of the longest run that the source has too, of the translation's"
         ),
-        Column(
-            "attention_to_eos",
-            "to EOS %",
-            hundredths,
-            meaning="share of all weight that is on the source's end of sentence",
+        Column("attention_to_eos", "to EOS %", hundredths).means(
+            "share of all weight that is on the source's end of sentence"
         ),
-        Column(
-            "ignored_source",
-            "ignored %",
-            hundredths,
-            meaning="share of the source words that get next to no weight",
+        Column("ignored_source", "ignored %", hundredths).means(
+            "share of the source words that get next to no weight"
         ),
-        Column(
-            "log_probability",
-            "log P",
-            three_digits,
-            meaning="mean log-probability of the translation's pieces",
+        Column("log_probability", "log P", three_digits).means(
+            "mean log-probability of the translation's pieces"
         ),
-        Column(
-            "source_contribution",
-            "source share %",
-            hundredths,
-            meaning="share of the relevance that is on the source, and not on the prefix",
+        Column("source_contribution", "source share %", hundredths).means(
+            "share of the relevance that is on the source, and not on the prefix"
         ),
-        Column(
-            "chrf", "chrF", one_digit, meaning="chrF of the translations against the references"
-        ),
+        Column("chrf", "chrF", one_digit).means("chrF of the translations against the references"),
         *(
             Column(name, name.replace("_", " "), three_digits, shown=False)
             for name in (
-                "cdp",
-                "ap_out",
-                "ap_in",
-                "without_overlap",
-                "confidence",
-                "overlap_penalty",
-                "wass_to_uniform",
-                "wass_to_data",
-                "top_source",
-                "top_four_gram",
-                "length_ratio",
-                "usual_length_ratio",
-                "digits_differ",
-                "wrong_language",
-                "source_language",
-                "strange_symbols",
-                "in_training",
-                "source_words",
-                "target_words",
-                "bleu",
-                "ter",
+                *("cdp", "ap_out", "ap_in", "without_overlap", "confidence", "overlap_penalty"),
+                *("wass_to_uniform", "wass_to_data", "top_source", "top_four_gram"),
+                *("length_ratio", "usual_length_ratio", "digits_differ", "wrong_language"),
+                *("source_language", "strange_symbols", "in_training"),
+                *("source_words", "target_words", "bleu", "ter"),
             )
         ),
     )

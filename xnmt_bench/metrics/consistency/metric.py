@@ -37,7 +37,7 @@ from xnmt_bench.measuring.measurement import (
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, hundredths
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths
 from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
@@ -77,7 +77,6 @@ GOING = {  # of a pronoun, by cluster, in words
     "unknown": "are themselves, or have one of both, of unknown gender",
 }
 one_digit = "{:.1f}".format
-count = "{:,.0f}".format
 
 
 class Consistency(SumMetric):
@@ -147,108 +146,51 @@ class Consistency(SumMetric):
         "*": Bounds(0, 1, of="items"),
     }
     columns = (
-        Column(
-            "consistency",
-            "consistency %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the pronouns that have the gender of the noun that they refer to",
+        Column.higher("consistency", "consistency %", hundredths).means(
+            "share of the pronouns that have the gender of the noun that they refer to"
         ),
-        Column(
-            "determined",
-            "determined %",
-            hundredths,
-            meaning="share of the pronouns where the genders of pronoun and noun are both known",
+        Column("determined", "determined %", hundredths).means(
+            "share of the pronouns where the genders of pronoun and noun are both known"
         ),
-        Column(
-            "gender_accuracy",
-            "gender accuracy %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the nouns whose gender is the annotated one",
+        Column.higher("gender_accuracy", "gender accuracy %", hundredths).means(
+            "share of the nouns whose gender is the annotated one"
         ),
-        Column("f1_male", "F1 masculine", one_digit, "higher", interval=True, shown=False),
-        Column("f1_female", "F1 feminine", one_digit, "higher", interval=True, shown=False),
-        Column(
-            "delta_g",
-            "delta G",
-            one_digit,
-            interval=True,
-            meaning="F1 of masculine entities less F1 of feminine ones",
+        Column.higher("f1_male", "F1 masculine", one_digit, shown=False),
+        Column.higher("f1_female", "F1 feminine", one_digit, shown=False),
+        Column("delta_g", "delta G", one_digit, interval=True).means(
+            "F1 of masculine entities less F1 of feminine ones"
         ),
-        Column(
-            "delta_s",
-            "delta S",
-            one_digit,
-            interval=True,
-            meaning="gender accuracy of stereotypical sentences, less that of anti-stereotypical",
+        Column("delta_s", "delta S", one_digit, interval=True).means(
+            "gender accuracy of stereotypical sentences, less that of anti-stereotypical"
         ),
-        Column(
-            "pronoun_accuracy",
-            "pronoun accuracy %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the pronouns that are the annotated one",
+        Column.higher("pronoun_accuracy", "pronoun accuracy %", hundredths).means(
+            "share of the pronouns that are the annotated one"
         ),
-        Column(
-            "link_accuracy",
-            "link %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the pronouns that agree with the right entity of two",
+        Column.higher("link_accuracy", "link %", hundredths).means(
+            "share of the pronouns that agree with the right entity of two"
         ),
-        Column(
-            "link_n",
-            "link n",
-            count,
-            meaning="pronouns that agree with one of two entities of different gender",
+        Column("link_n", "link n", count).means(
+            "pronouns that agree with one of two entities of different gender"
         ),
-        Column(
-            "points_right",
-            "points at the right %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the pronouns whose relevance is greater on the right entity",
+        Column.higher("points_right", "points at the right %", hundredths).means(
+            "share of the pronouns whose relevance is greater on the right entity"
         ),
-        Column(
-            "points_there",
-            "points where it goes %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the pronouns whose relevance is greater where they agree",
+        Column.higher("points_there", "points where it goes %", hundredths).means(
+            "share of the pronouns whose relevance is greater where they agree"
         ),
-        Column(
-            "marker_share",
-            "on markers %",
-            hundredths,
-            interval=True,
-            meaning="share of the relevance at the pronoun that stands on markers",
+        Column("marker_share", "on markers %", hundredths, interval=True).means(
+            "share of the relevance at the pronoun that stands on markers"
         ),
-        Column("resolver_accuracy", "resolver %", hundredths, interval=True, shown=False),
-        Column("resolver_there", "resolver there %", hundredths, interval=True, shown=False),
-        Column(
-            "below_resolver",
-            "below the resolver",
-            hundredths,
-            "lower",
-            interval=True,
-            meaning="how much less often than an English resolver it points right",
+        Column("resolver_accuracy", "resolver %", hundredths, shown=False, interval=True),
+        Column("resolver_there", "resolver there %", hundredths, shown=False, interval=True),
+        Column.lower("below_resolver", "below the resolver", hundredths).means(
+            "how much less often than an English resolver it points right"
         ),
-        Column("neutral_pronouns", "neutral pronouns %", hundredths, interval=True, shown=False),
+        Column("neutral_pronouns", "neutral pronouns %", hundredths, shown=False, interval=True),
         *(Column(name, f"{name.replace('_', ' ')} %", hundredths, shown=False) for name in CAUSES),
         *(
-            Column(
-                f"cluster_{c}",
-                f"{c} %",
-                hundredths,
-                shown=c == "both",
-                meaning=f"share of the pronouns with another entity that {GOING[c]}",
+            Column(f"cluster_{c}", f"{c} %", hundredths, shown=c == "both").means(
+                f"share of the pronouns with another entity that {GOING[c]}"
             )
             for c in CLUSTERS
         ),

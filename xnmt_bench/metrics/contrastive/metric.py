@@ -84,13 +84,8 @@ class Contrastive(SumMetric):
         "chance": Bounds(0, 1, of="rows"),
     }
     columns = (
-        Column(
-            "accuracy",
-            "accuracy %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the groups in which the true variant has the greatest score",
+        Column.higher("accuracy", "accuracy %", hundredths).means(
+            "share of the groups in which the true variant has the greatest score"
         ),
         Column("chance", "chance %", hundredths, shown=False),
         Column("groups", "groups", count, shown=False),

@@ -95,87 +95,39 @@ class CorefAttention(SumMetric):
     )
     unit_bounds = BOUNDS
     columns = (
-        Column(
-            "nonzero",
-            "non-zero %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the links with a significant weight",
+        Column.higher("nonzero", "non-zero %", hundredths).means(
+            "share of the links with a significant weight"
         ),
-        Column(
-            "needed_nonzero",
-            "non-zero %, needed",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="the same for links whose context is needed",
+        Column.higher("needed_nonzero", "non-zero %, needed", hundredths).means(
+            "the same for links whose context is needed"
         ),
-        Column(
-            "max_weight",
-            "max-weight %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="share of the links that have the greatest weight of their context sentence",
+        Column.higher("max_weight", "max-weight %", hundredths).means(
+            "share of the links that have the greatest weight of their context sentence"
         ),
-        Column(
-            "average",
-            "average",
-            "{:.3f}".format,
-            "higher",
-            interval=True,
-            meaning="mean weight of a link",
+        Column.higher("average", "average", "{:.3f}".format).means("mean weight of a link"),
+        Column("naive", "naive %", hundredths).means(
+            "share of the links whose attended words are all repeated in the mention"
         ),
-        Column(
-            "naive",
-            "naive %",
-            hundredths,
-            meaning="share of the links whose attended words are all repeated in the mention",
+        Column("positive", "positive attention %", hundredths).means(
+            "share of the links whose mention has a significant weight in that sentence"
         ),
-        Column(
-            "positive",
-            "positive attention %",
-            hundredths,
-            meaning="share of the links whose mention has a significant weight in that sentence",
+        Column.higher("precision", "precision %", hundredths).means(
+            "of mentions with an antecedent and a significant weight in the context, the "
+            "share that looks at a right one"
         ),
-        Column(
-            "precision",
-            "precision %",
-            hundredths,
-            "higher",
-            interval=True,
-            meaning="of mentions with an antecedent and a significant weight in the context, the "
-            "share that looks at a right one",
+        Column("dispersion", "dispersion").means("context words with a significant weight, a word"),
+        Column("dispersion_function", "function words").means(
+            "the same for function words and punctuation"
         ),
-        Column(
-            "dispersion", "dispersion", meaning="context words with a significant weight, a word"
+        Column("links", "links", count).means("links that were measured"),
+        Column("follows_wrong", "follows the wrong word %", hundredths, interval=True).means(
+            "share of the judged pronouns that agree with the wrong word that they look at"
         ),
-        Column(
-            "dispersion_function",
-            "function words",
-            meaning="the same for function words and punctuation",
+        Column("follows_right", "follows the antecedent %", hundredths, interval=True).means(
+            "share of the judged pronouns that agree with their antecedent"
         ),
-        Column("links", "links", count, meaning="links that were measured"),
-        Column(
-            "follows_wrong",
-            "follows the wrong word %",
-            hundredths,
-            interval=True,
-            meaning="share of the judged pronouns that agree with the wrong word that they look at",
-        ),
-        Column(
-            "follows_right",
-            "follows the antecedent %",
-            hundredths,
-            interval=True,
-            meaning="share of the judged pronouns that agree with their antecedent",
-        ),
-        Column(
-            "judged",
-            "judged",
-            count,
-            meaning="pronouns that look at a word of another gender than their antecedent",
+        Column("judged", "judged", count).means(
+            "pronouns that look at a word of another gender than their antecedent"
         ),
     )
 

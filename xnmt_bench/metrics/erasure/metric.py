@@ -87,55 +87,25 @@ class Erasure(SumMetric):
         "outside": Bounds(0, 1, of="rows"),
     }
     columns = (
-        Column(
-            "comprehensiveness",
-            "comprehensiveness",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="probability that the label loses without the words named",
+        Column.higher("comprehensiveness", "comprehensiveness", three_digits).means(
+            "probability that the label loses without the words named"
         ),
-        Column(
-            "sufficiency",
-            "sufficiency",
-            three_digits,
-            "lower",
-            interval=True,
-            meaning="probability that the label loses where the words named stand alone",
+        Column.lower("sufficiency", "sufficiency", three_digits).means(
+            "probability that the label loses where the words named stand alone"
         ),
-        Column(
-            "deletion",
-            "deletion",
-            three_digits,
-            "lower",
-            interval=True,
-            meaning="mean probability of the label while words are erased, most relevant first",
+        Column.lower("deletion", "deletion", three_digits).means(
+            "mean probability of the label while words are erased, most relevant first"
         ),
-        Column(
-            "insertion",
-            "insertion",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="mean probability of the label while words are put in, most relevant first",
+        Column.higher("insertion", "insertion", three_digits).means(
+            "mean probability of the label while words are put in, most relevant first"
         ),
-        Column(
-            "normalised_deletion",
-            "deletion, normalised",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="deletion between the worst order of the words (0) and the best (1)",
+        Column.higher("normalised_deletion", "deletion, normalised", three_digits).means(
+            "deletion between the worst order of the words (0) and the best (1)"
         ),
-        Column(
-            "normalised_insertion",
-            "insertion, normalised",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="insertion between the worst order of the words (0) and the best (1)",
+        Column.higher("normalised_insertion", "insertion, normalised", three_digits).means(
+            "insertion between the worst order of the words (0) and the best (1)"
         ),
-        Column("whole", "P(label)", three_digits, shown=False, meaning="with all words"),
+        Column("whole", "P(label)", three_digits, shown=False).means("with all words"),
         Column("decisions", "decisions", count, shown=False),
         Column("curve_decisions", "decisions of curves", count, shown=False),
         Column("limited_decisions", "decisions between limits", count, shown=False),

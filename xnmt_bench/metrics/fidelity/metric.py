@@ -103,37 +103,20 @@ class Fidelity(SumMetric):
         "hits_any": Bounds(0, 1, of="hittable_any"),
     }
     columns: Sequence[Column] = (
-        Column(
-            "ppl",
-            "PPL",
-            better="lower",
-            interval=True,
-            log=True,
-            meaning="perplexity on held-out decisions, from the rule's words alone",
+        Column.lower("ppl", "PPL", log=True).means(
+            "perplexity on held-out decisions, from the rule's words alone"
         ),
-        Column("accuracy", "accuracy", percent, "higher", interval=True, shown=False),
+        Column.higher("accuracy", "accuracy", percent, shown=False),
         Column("decisions", "decisions", count, shown=False),
-        Column(
-            "planted_log_q",
-            "log Q planted",
-            nats,
-            shown=False,
-            meaning="mean log-probability of the label on planted decisions, in nats",
+        Column("planted_log_q", "log Q planted", nats, shown=False).means(
+            "mean log-probability of the label on planted decisions, in nats"
         ),
         Column("planted", "planted decisions", count, shown=False),
-        Column(
-            "hit_at_k",
-            "hit@k, sides",
-            percent,
-            "higher",
-            meaning="share of the sides whose words hold one that decides the label",
+        Column.higher("hit_at_k", "hit@k, sides", percent, interval=False).means(
+            "share of the sides whose words hold one that decides the label"
         ),
-        Column(
-            "hit_any_at_k",
-            "hit@k, decisions",
-            percent,
-            "higher",
-            meaning="share of the decisions whose rule holds a word that decides the label",
+        Column.higher("hit_any_at_k", "hit@k, decisions", percent, interval=False).means(
+            "share of the decisions whose rule holds a word that decides the label"
         ),
     )
     pivot = "instantiation"

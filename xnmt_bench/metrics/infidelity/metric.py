@@ -74,27 +74,14 @@ class Infidelity(SumMetric):
         "against": Bounds(0, 1, of="rows"),
     }
     columns = (
-        Column(
-            "unexplained",
-            "unexplained",
-            "{:.3f}".format,
-            "lower",
-            interval=True,
-            meaning="squared error of the scores, as a share of the square of what is lost",
+        Column.lower("unexplained", "unexplained", "{:.3f}".format).means(
+            "squared error of the scores, as a share of the square of what is lost"
         ),
-        Column(
-            "infidelity",
-            "infidelity",
-            "{:.4f}".format,
-            "lower",
-            interval=True,
-            meaning="mean squared error of the scores, in squared probability",
+        Column.lower("infidelity", "infidelity", "{:.4f}".format).means(
+            "mean squared error of the scores, in squared probability"
         ),
-        Column(
-            "against",
-            "against %",
-            hundredths,
-            meaning="share of the decisions where the label gains what the scores say it loses",
+        Column("against", "against %", hundredths).means(
+            "share of the decisions where the label gains what the scores say it loses"
         ),
         Column("decisions", "decisions", count, shown=False),
     )

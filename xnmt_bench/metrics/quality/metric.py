@@ -52,38 +52,12 @@ class Quality(SumMetric):
     )
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {**BOUNDS, "sentences": Bounds(1, 1)}
     columns = (
-        Column(
-            "bleu",
-            "BLEU",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="overlap of n-grams with the references",
+        Column.higher("bleu", "BLEU", two_digits).means("overlap of n-grams with the references"),
+        Column.higher("chrf", "chrF", two_digits).means(
+            "overlap of character n-grams with the references"
         ),
-        Column(
-            "chrf",
-            "chrF",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="overlap of character n-grams with the references",
-        ),
-        Column(
-            "ter",
-            "TER",
-            two_digits,
-            "lower",
-            interval=True,
-            meaning="edits to the references, for each word",
-        ),
-        Column(
-            "comet",
-            "COMET",
-            "{:.4f}".format,
-            "higher",
-            interval=True,
-            meaning="score of a trained model",
-        ),
+        Column.lower("ter", "TER", two_digits).means("edits to the references, for each word"),
+        Column.higher("comet", "COMET", "{:.4f}".format).means("score of a trained model"),
     )
     compared = "nmt"
 

@@ -74,45 +74,17 @@ class Robustness(SumMetric):
         "chance *": Bounds(0, 1, of="of chance *"),
     }
     columns = (
-        *(
-            Column(
-                f"rank_{side}",
-                f"order kept, {side}",
-                three_digits,
-                "lower",
-                best=0.0,
-                interval=True,
-                meaning=f"correlation of {side} words' ranks with those under permuted weights",
-            )
-            for side in RULE_SIDES
+        *Column.lower("rank_{}", "order kept, {}", three_digits, best=0.0)
+        .means("correlation of {} words' ranks with those under permuted weights")
+        .of_each(RULE_SIDES),
+        *Column.lower("top_{}", "same first {} word %", hundredths)
+        .means("share of decisions whose most relevant {} word stays the same")
+        .of_each(RULE_SIDES),
+        Column.lower("sensitivity", "sensitivity", three_digits).means(
+            "distance that small noise moves relevance, over the norm of relevance"
         ),
-        *(
-            Column(
-                f"top_{side}",
-                f"same first {side} word %",
-                hundredths,
-                "lower",
-                interval=True,
-                meaning=f"share of decisions whose most relevant {side} word stays the same",
-            )
-            for side in RULE_SIDES
-        ),
-        Column(
-            "sensitivity",
-            "sensitivity",
-            three_digits,
-            "lower",
-            interval=True,
-            meaning="distance that small noise moves relevance, over the norm of relevance",
-        ),
-        *(
-            Column(f"chance_{side}", f"by chance {side} %", hundredths, shown=False)
-            for side in RULE_SIDES
-        ),
-        *(
-            Column(f"ordered_{side}", f"decisions, {side}", count, shown=False)
-            for side in RULE_SIDES
-        ),
+        *Column("chance_{}", "by chance {} %", hundredths, shown=False).of_each(RULE_SIDES),
+        *Column("ordered_{}", "decisions, {}", count, shown=False).of_each(RULE_SIDES),
         Column("decisions", "decisions", count, shown=False),
         Column("silent", "decisions without relevance", count, shown=False),
     )

@@ -58,43 +58,20 @@ class SoftErasure(SumMetric):
         "pi_soft_nc": Bounds(0),
     }
     columns = (
-        Column(
-            "pi_soft_ns",
-            "pi-Soft-NS",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="as Soft-NS, where every explainer keeps as much on average",
+        Column.higher("pi_soft_ns", "pi-Soft-NS", three_digits).means(
+            "as Soft-NS, where every explainer keeps as much on average"
         ),
-        Column(
-            "pi_soft_nc",
-            "pi-Soft-NC",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="as Soft-NC, where every explainer keeps as much on average",
+        Column.higher("pi_soft_nc", "pi-Soft-NC", three_digits).means(
+            "as Soft-NC, where every explainer keeps as much on average"
         ),
-        Column(
-            "soft_ns",
-            "Soft-NS",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="part of the distance without any word that the words named make up for",
+        Column.higher("soft_ns", "Soft-NS", three_digits).means(
+            "part of the distance without any word that the words named make up for"
         ),
-        Column(
-            "soft_nc",
-            "Soft-NC",
-            three_digits,
-            "higher",
-            interval=True,
-            meaning="distance without the words named, over that without any word",
+        Column.higher("soft_nc", "Soft-NC", three_digits).means(
+            "distance without the words named, over that without any word"
         ),
-        Column(
-            "retention",
-            "kept %",
-            hundredths,
-            meaning="mean share of the embeddings that Soft-NS keeps, and Soft-NC takes away",
+        Column("retention", "kept %", hundredths).means(
+            "mean share of the embeddings that Soft-NS keeps, and Soft-NC takes away"
         ),
         Column("nothing", "distance without words", three_digits, shown=False),
         Column("decisions", "decisions", count, shown=False),

@@ -97,30 +97,14 @@ class Student(SumMetric):
         "steps": Bounds(1),
     }
     columns = (
-        Column(
-            "bleu",
-            "BLEU",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="overlap of n-grams of the student's translations with the references",
+        Column.higher("bleu", "BLEU", two_digits).means(
+            "overlap of n-grams of the student's translations with the references"
         ),
-        Column(
-            "chrf",
-            "chrF",
-            two_digits,
-            "higher",
-            interval=True,
-            meaning="overlap of character n-grams with the references",
+        Column.higher("chrf", "chrF", two_digits).means(
+            "overlap of character n-grams with the references"
         ),
-        Column(
-            "ppl",
-            "PPL",
-            digits,
-            "lower",
-            interval=True,
-            log=True,
-            meaning="perplexity of the words that the map explains, under teacher forcing",
+        Column.lower("ppl", "PPL", digits, log=True).means(
+            "perplexity of the words that the map explains, under teacher forcing"
         ),
         Column("steps", "steps", count, shown=False),
     )
