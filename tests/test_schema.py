@@ -190,12 +190,6 @@ def test_all_faults_of_a_command_come_at_once(tmp_path):
         ("train.py", "proxy=", "proxy=: should be a choice of proxy"),
         ("train.py", "+explainer.phi.layr=1", "explainer.phi.layr: no such option"),
         ("train.py", "+metric.fidelity.browse=1", "no such option; did you mean browsed?"),
-        ("train.py", "metric.fidelity.judges=[base]", "has moved: use judge=[base,own,evalx]"),
-        (
-            "train.py",
-            "metric.fidelity.leak=true",
-            "has moved: use judge.evalx.leak",
-        ),
         ("evaluate.py", "repair=true", "repair: it is train.py that makes artefacts anew"),
         ("evaluate.py", "dry_run=true", "dry_run: it is train.py that says what it would make"),
         ("evaluate.py", "until=rules", "until: it is train.py that makes systems, labels and "),

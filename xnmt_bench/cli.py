@@ -22,7 +22,6 @@ from hydra.types import RunMode
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue
 
 from xnmt_bench.errors import ConfigError, XnmtError
-from xnmt_bench.options import MOVED
 from xnmt_bench.overrides import parse, texts
 from xnmt_bench.registry import KINDS, OURS, entries, load, options, unknown
 
@@ -217,8 +216,6 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     """Return a message for each choice that its group lacks, with the nearest names."""
     problems = []
     for argument in arguments:
-        if new_option := MOVED.get(argument.partition("=")[0].lstrip("+")):
-            problems.append(f"{argument.partition('=')[0]} has moved: use {new_option}")
         override = parse(argument)
         if override is None or override.is_delete() or not (conf / override.key_or_group).is_dir():
             continue

@@ -46,14 +46,6 @@ def like(pattern: str, words: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-# Options of earlier versions, and what replaces them.
-MOVED = {
-    "metric.fidelity.judges": "judge=[base,own,evalx]",
-    "metric.fidelity.evalx_sentences": "judge.evalx.sentences and judge.base_tuned.sentences",
-    "metric.fidelity.leak": "judge.evalx.leak",
-}
-
-
 class Section(BaseModel):
     """A part of the configuration: what is not in it is a slip, and nothing is coerced."""
 
@@ -126,9 +118,6 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
             if problem["type"] in ("missing", "extra_forbidden"):
                 leaf = path
             name = ".".join(filter(None, [where, *leaf]))
-            if name in MOVED:
-                yield f"{name} has moved: use {MOVED[name]}"
-                continue
             # A union reports a fault for each branch; one line is enough.
             if name not in named:
                 named.add(name)

@@ -756,7 +756,6 @@ def test_blind_rows_of_a_curve_are_named_and_never_the_best(tmp_path):
 
 
 def test_a_metric_that_raises_loses_no_other(tmp_path, monkeypatch):
-    """As one of a package whose rows an earlier version wrote."""
     config = configure("metric=[fidelity,aer]", "analysis=[]", f"results={tmp_path}")
     write_k(tmp_path, 1, 2, 6)
     links = [frozenset({(0, 0)})] * 3

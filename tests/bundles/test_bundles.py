@@ -38,7 +38,6 @@ from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.parquet import write_table
 from xnmt_bench.report.report import collect
-from xnmt_bench.store import fingerprint
 
 SCHEMA = DATA / "every_eval_ever" / "eval.schema.json.gz"
 
@@ -145,23 +144,6 @@ def test_equal_numbers_in_other_bytes_are_no_contradiction(bundle, tmp_path):
     again = rewritten(tmp_path / "again.zip", contents)
     _, second = pool([bundle, again], tmp_path / "pooled")
     assert len(second.repeated) == 4 and not second.contradicted
-
-
-def test_a_row_under_its_earlier_name_is_the_same_row(bundle, tmp_path):
-    """Rows of earlier versions are named without their settings."""
-    contents = members(make_bundle(tmp_path / "b.zip", make_results(tmp_path / "b", shift=1.0)))
-    name = row_name(contents)
-    row = json.loads(contents[name])
-    earlier = fingerprint({**row["identity"], "model": row["model"]} | row["content"])
-    for ending in (".json", ".parquet"):
-        old = name.replace(".json", ending)
-        contents[f"{old.rpartition('/')[0]}/{earlier}{ending}"] = contents.pop(old)
-    _, second = pool([bundle, rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
-    assert len(second.contradicted) == 4 and not second.rows
-    # It gets the name that it has today, beside which a row of other settings has another.
-    [alone] = pool([tmp_path / "b.zip"], tmp_path / "alone")
-    assert name.removeprefix("measurements/") in alone.rows
-    assert len(collect(Fidelity(), tmp_path / "alone", Draws(20, 0))) == 4
 
 
 def test_rows_that_were_measured_into_a_pooled_folder_stay(bundle, tmp_path):
@@ -607,12 +589,12 @@ def test_a_file_beside_a_row_is_named_by_its_digest(bundle, tmp_path):
 
 
 def test_rows_that_make_no_table_are_named(bundle, tmp_path, monkeypatch):
-    """An earlier version's row may lack what a note reads."""
+    """A row of another version may lack what a note reads."""
     monkeypatch.setattr(
-        Fidelity, "notes", lambda self, scored: [scored[0].measurement.facts["of_a_later_version"]]
+        Fidelity, "notes", lambda self, scored: [scored[0].measurement.facts["of_another_version"]]
     )
     message = refused(bundle, tmp_path)
-    assert message == "rows of fidelity make no table: KeyError: 'of_a_later_version'"
+    assert message == "rows of fidelity make no table: KeyError: 'of_another_version'"
 
 
 def test_names_that_are_not_utf8_are_refused(bundle, tmp_path):

@@ -219,17 +219,6 @@ def test_rows_of_other_test_sentences_replace_nothing(tmp_path):
     assert sorted(m.facts["settings"]["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
 
 
-@pytest.mark.parametrize(("sentences", "kept"), [("20", 1), ("60", 2)])
-def test_a_row_that_an_earlier_version_named_is_replaced_by_its_like(tmp_path, sentences, kept):
-    row = measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": "20"})
-    earlier = row.path.with_stem(fingerprint(FIDELITY | {"model": row.model}))
-    for ending in (".json", ".parquet"):
-        row.path.with_suffix(ending).rename(earlier.with_suffix(ending))
-    measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
-    assert len(read("fidelity", tmp_path, Fidelity().identity)) == kept
-    assert len(list(row.path.parent.glob("*.parquet"))) == kept
-
-
 def test_another_model_of_the_same_name_replaces_nothing(tmp_path):
     rows = rows_of(tmp_path, [{"loss": 1.0}, {"loss": 2.0, "model": "m1"}])
     assert {row["model"]: row["ppl"] for row in rows} == pytest.approx(
@@ -293,22 +282,6 @@ def test_a_parquet_file_of_something_else_is_no_units(tmp_path):
     write_table(pa.table({"unit": [1]}), tmp_path / "one.parquet")
     with pytest.raises(StoreError, match=r"one\.parquet: no table of units"):
         Units.load(tmp_path / "one.parquet")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{}, {"model": 5}, {"facts": None}, {"content": []}, {"identity": FIDELITY | {"k": 9}}],
-)
-def test_rows_without_a_seal_are_left_out(tmp_path, caplog, change):
-    """Of an earlier version, or edited by hand: nothing shows what they were."""
-    measured(Fidelity, tmp_path, FIDELITY, units(2.0))
-    measured(Fidelity, tmp_path, FIDELITY | {"k": 2}, units(2.0))
-    old = next(tmp_path.glob("measurements/fidelity/*.json"))
-    description = json.loads(old.read_text()) | change
-    del description["seal"]
-    old.write_text(json.dumps(description))
-    assert len(read("fidelity", tmp_path, Fidelity().identity)) == 1
-    assert f"left out: {old} has no seal" in caplog.text
 
 
 def test_no_flipped_bit_of_a_description_goes_unnoticed(tmp_path):

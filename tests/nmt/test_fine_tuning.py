@@ -29,7 +29,6 @@ from xnmt_bench.nmt.batching import PairBatches, equal_batches
 from xnmt_bench.nmt.loading import load_model
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import smoothed_cross_entropy
-from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
 from xnmt_bench.pipeline.clusters import StoredClusters
 from xnmt_bench.pipeline.job import Job
@@ -245,15 +244,6 @@ def test_a_system_knows_its_replicates_and_where_it_started(initial):
     # A folder says the same as the configuration that trained it.
     opened = Job(configure(*SMALL, f"nmt.path={first.system.path}", cell[1]))
     assert opened.lineage == first.lineage
-
-
-def test_options_at_their_defaults_leave_the_recipe_alone():
-    """Or no system of an earlier version would be found."""
-    recipe = NMTTrainingOptions().recipe
-    assert not {"examples", "markers", "max_updates", "batch_sentences"} & recipe.keys()
-    assert NMTTrainingOptions(examples="coref", max_updates=5).recipe.items() >= {
-        ("examples", "coref"), ("max_updates", 5),
-    }  # fmt: skip
 
 
 # Reading ---------------------------------------------------------------------------------------

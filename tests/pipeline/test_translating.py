@@ -39,7 +39,6 @@ def test_a_translation_with_a_line_break_is_one_line(concat, tmp_path, monkeypat
 
 
 def test_lines_that_are_not_as_many_as_sentences_are_an_error(concat, monkeypatch):
-    """As translations of an earlier version may be, which took a line break for the next line."""
     lines = outputs._lines
     monkeypatch.setattr(outputs, "_lines", lambda path: [*lines(path), "one more"])
     with pytest.raises(StoreError, match=r"test\.txt: 61 lines, but 60 sentences"):

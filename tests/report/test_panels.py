@@ -103,7 +103,6 @@ def test_what_has_no_number_is_compared_with_nothing():
 
 def test_a_row_stands_beside_special_ones_and_never_on_behind_them():
     base = row(9.0, instantiation="base", learned_from="", train_sentences="")
-    # As an earlier version wrote a row of all sentences.
     every = row(2.0, instantiation="sa", train_sentences="")
     some = row(7.0, instantiation="sa", train_sentences=500)
     built = {p.condition["train_sentences"]: p for p in panels(Fidelity(), [base, every, some])}
@@ -122,7 +121,6 @@ def test_trainings_without_a_number_are_counted():
 
 
 def test_the_same_row_with_fewer_settings_is_no_further_seed():
-    """An earlier version wrote it."""
     rows = [
         scored(FIDELITY, {"ppl": ppl}, **{SETTINGS: settings})
         for ppl, settings in ((2.0, {"a": 1}), (7.0, {"a": 1, "b": 2}))

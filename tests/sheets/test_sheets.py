@@ -12,7 +12,7 @@ import pytest
 from conftest import command
 from measured import FIDELITY, measured
 
-from xnmt_bench.errors import DataError, StoreError
+from xnmt_bench.errors import DataError
 from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
@@ -204,20 +204,6 @@ def test_triggers_of_entities(tmp_path):
     # A pronoun's sheet has each pronoun once, too, and not once for each explainer.
     assert make(tmp_path, "consistency", "sheet.items=null").returncode == 0
     assert len(read_csv(results / "sheets" / "consistency.csv")) == 6
-
-
-def test_triggers_need_what_the_present_version_writes(tmp_path):
-    results = make_pronouns(tmp_path)
-    pronouns = pa.table({"number": [0], "pronoun_target": [[0]]})
-    write_table(pronouns, tmp_path / "judged.parquet")
-    files = {"judged": tmp_path / "judged.parquet"}
-    measured(Consistency, results, PRONOUNS | {"nmt": "old", "explainer": "", "seed": ""}, UNITS,
-             files=files)  # fmt: skip
-    with pytest.raises(StoreError, match="has no column 'entity_back': an earlier version wrote"):
-        list(TriggersSheet().items(read("consistency", results, [])))
-    done = make(tmp_path, "triggers")
-    assert done.returncode == 1
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_people_of_known_accuracy_beside_relevance(tmp_path):

@@ -21,7 +21,7 @@ from xnmt_bench.measuring.measurement import (
     FOLDER,
     Measurement,
     described_rows,
-    names_of,
+    name_of,
 )
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.parsing import parse_json
@@ -137,8 +137,7 @@ def _add(path: Path, unpacked: Path, together: Path, kept: dict[str, Measurement
     result = PooledBundle(bundle, [], [], [])
     # All are checked before the first is moved.
     for metric, file, row in list(_checked_rows(path, unpacked)):
-        # Not by the file's name: a row of an earlier version has another one.
-        stem = names_of(row)[1 if row.ok else 0]
+        stem = name_of(row)
         name = f"{metric}/{stem}.json"
         if earlier := kept.get(name):
             kind = result.repeated if _same_numbers(earlier, row) else result.contradicted

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xnmt_bench.bundles.archive import BLOCK, LIMITS, is_safe
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.measurement import FILES, Measurement, names_of
+from xnmt_bench.measuring.measurement import FILES, Measurement, name_of
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.store import FINGERPRINT
 
@@ -103,7 +103,7 @@ def check_row(metric: Metric, file: Path, row: Measurement, where: str) -> None:
     if bad := [name for name in row.files.values() if "/" in name or not is_safe(name)]:
         raise StoreError(f"{where}: its file {bad[0]!r} has a name that leads elsewhere")
     # Under another name it would stand beside a row of the same identity.
-    if file.stem not in names_of(row):
+    if file.stem != name_of(row):
         raise StoreError(f"{where}: its name is not that of the row that it holds")
     if not row.ok:
         return

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from safetensors.torch import load_model, save_model
 
-from proxies.base import LONGEST
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.code_hash import code_of_plug_in
@@ -133,18 +132,8 @@ class BaseTuned(Judge):
             seed=config.seed,
             precision=options.precision,
             **self.learner_recipe(),
-            **self._place_recipe(),
             **of_plug_in,
         )
-
-    def _place_recipe(self) -> dict[str, Any]:
-        """Return what tells trainings on long sentences from those of an earlier version.
-
-        It took the words behind the 512th place for that one.
-        """
-        split = self.learnt_decisions.split("train", self.rules.learned_from, self.train_sentences)
-        longest = max(int(side.lengths().max(initial=0)) for side in (split.source, split.target))
-        return {"places": "all"} if longest > LONGEST else {}
 
     def training(
         self,

@@ -66,9 +66,7 @@ class Distilled(RuleProxy):
     def learning_recipe(self) -> dict[str, Any]:
         """Return the explainer's rules and the loss, which own proxies do not have."""
         # An own proxy has the same rules and options, and must not share the artefact.
-        recipe = super().learning_recipe() | {"loss": "kl"}
-        # An earlier version took the states of other decisions where some were left out.
-        return recipe | ({"states": "of learnt decisions"} if self.rules.leaves_out else {})
+        return super().learning_recipe() | {"loss": "kl"}
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules with the model's distributions, computed from states batch by batch."""

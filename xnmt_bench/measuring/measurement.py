@@ -11,10 +11,9 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +53,13 @@ AGREEMENT = "agreement"
 # What decides its numbers beside its columns, by name; rows that differ in one are never ranked
 # together.
 SETTINGS = "settings"
-# Names of settings that rows of earlier versions lack.
+# Names of some of them.
 REVERSE, EXPLAINED = "reverse system", "explained"
 MARKERS = "markers of"
 TOKENIZER = "tokenizer"  # sacrebleu's, which cuts the words that are counted
-ADDED = ("beam", REVERSE, EXPLAINED, MARKERS, TOKENIZER)
-# The same of a content: the suite's sentences as the system reads them; the file of another tool.
+DECISIONS = "decisions"  # which decisions a row is scored on
+# Names of a content: the suite's sentences as the system reads them; the file of another tool.
 SENTENCES, RELEVANCE = "sentences", "relevance"
-ADDED_CONTENT = (SENTENCES, RELEVANCE)
-DECISIONS = "decisions"  # of them, which decisions a row is scored on
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 
@@ -232,47 +229,49 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
         results: the folder of results.
     """
     folder = results / FOLDER / metric
-    # Named by its identity, so that another run of the job replaces the row.
-    identity = {**row.columns, "model": row.model} | row.content
-    unmeasured = folder / f"{fingerprint(identity)}.json"
-    measurement = Measurement(
+    unmeasured = Measurement(
         row.columns, row.model, facts=row.facts, content=row.content, rerun=row.rerun
     )
     if isinstance(outcome, str):
-        measurement = replace(measurement, status=outcome)
-        _write_description(unmeasured, measurement)
+        measurement = replace(unmeasured, status=outcome)
+        _write_description(folder / f"{name_of(measurement)}.json", measurement)
         return measurement
     settings = {"test set": outcome.units.test_set}
     for facts in (row.facts, outcome.facts):
         settings |= facts.get(SETTINGS, {})
-    path = folder / f"{fingerprint(identity | {SETTINGS: settings})}.parquet"
-    # A job with nothing to do writes nothing, so that finished work may be read-only.
-    if not _holds(path, outcome.units):
-        outcome.units.save(path)
     doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
     measurement = replace(
-        measurement,
+        unmeasured,
         made_by=outcome.made_by,
         facts=row.facts
         | outcome.facts
         | {SETTINGS: settings}
         | ({DOUBTS: doubts} if doubts else {}),
+    )
+    path = folder / f"{name_of(measurement)}.parquet"
+    # A job with nothing to do writes nothing, so that finished work may be read-only.
+    if not _holds(path, outcome.units):
+        outcome.units.save(path)
+    measurement = replace(
+        measurement,
         files={key: _keep(file, folder / FILES) for key, file in outcome.files.items()},
         digest=file_hash(path),
         path=path,
     )
     # Written last: a row without its description is not there yet.
     _write_description(path.with_suffix(".json"), measurement)
-    _remove_superseded(unmeasured, settings)
-    earlier = {name: value for name, value in settings.items() if name not in ADDED}
-    earlier_identity = {
-        name: value for name, value in identity.items() if name not in ADDED_CONTENT
-    }
-    for old_identity, old_settings in product((identity, earlier_identity), (settings, earlier)):
-        if (old_identity, old_settings) != (identity, settings):
-            named = folder / f"{fingerprint(old_identity | {SETTINGS: old_settings})}.json"
-            _remove_superseded(named, old_settings)
+    # What a run that failed has left of the row.
+    (folder / f"{name_of(replace(unmeasured, status=FAILED))}.json").unlink(missing_ok=True)
     return measurement
+
+
+def name_of(row: Measurement) -> str:
+    """Return the name of a row's files, which another run of its job gives again.
+
+    It follows from the row's identity, and of a row with numbers from its settings too.
+    """
+    identity = {**row.identity, "model": row.model} | row.content
+    return fingerprint(identity | ({SETTINGS: row.facts[SETTINGS]} if row.ok else {}))
 
 
 def _write_description(file: Path, measurement: Measurement) -> None:
@@ -285,24 +284,6 @@ def _write_description(file: Path, measurement: Measurement) -> None:
     write_atomically(file, json.dumps(sealed, indent=1, ensure_ascii=False))
 
 
-def _remove_superseded(file: Path, settings: Mapping[str, Any]) -> None:
-    """Remove the row that a failed run left, or an earlier version of the same row.
-
-    Earlier versions named a row without its settings, or without some of them (`ADDED`); one of
-    other settings is another row.
-    """
-    if not file.exists():
-        return
-    try:
-        stored = parse_json(file.read_text(encoding="utf-8"))
-        kept = stored["status"] == OK and stored["facts"].get(SETTINGS) != settings
-    except (ValueError, LookupError, TypeError, AttributeError):
-        kept = True  # evaluate.py names the damaged file
-    if not kept:
-        file.unlink()
-        file.with_suffix(".parquet").unlink(missing_ok=True)
-
-
 def _describes(file: Path, description: dict[str, Any]) -> bool:
     """Return whether a file holds a description, apart from the command that measured its row."""
     try:
@@ -313,23 +294,15 @@ def _describes(file: Path, description: dict[str, Any]) -> bool:
     return stored | {"rerun": ""} == plain | {"rerun": ""}
 
 
-class UnsealedError(ValueError):
-    """A description without a seal, of which nothing shows whether it was altered."""
-
-
 def _read_description(file: Path) -> dict[str, Any]:
     """Read what describes a row.
 
     Raises:
-        UnsealedError: an earlier version wrote it, or a hand removed its seal.
         ValueError: it is not readable, or was altered since it was written.
     """
     description = parse_json(file.read_text(encoding="utf-8"))
     if not isinstance(description, dict):
         raise ValueError("no JSON object")
-    needed, attributes = {"identity", "model", "status"}, {f.name for f in fields(Measurement)}
-    if needed <= set(description) <= attributes:
-        raise UnsealedError
     if description.pop(SEAL, None) != fingerprint(description):
         raise ValueError("altered since it was written")
     return description
@@ -359,8 +332,6 @@ def _holds(path: Path, units: Units) -> bool:
 def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measurement]:
     """Read every row of a metric in a results folder.
 
-    Rows of an earlier version, which have no seal, are left out with a warning.
-
     Raises:
         MissingError: there is none.
         StoreError: one is not readable, or lacks a column of the `identity`.
@@ -369,16 +340,6 @@ def read(metric: str, results: Path, identity: Sequence[str]) -> list[Measuremen
     if not rows:
         raise MissingError(f"{results}: no {metric} results are here yet; {TRAIN_FIRST}")
     return rows
-
-
-def names_of(row: Measurement) -> list[str]:
-    """Return the names that a row may have: with its settings, as `write` names it, or without.
-
-    Earlier versions named every row without its settings; `write` names rows without numbers so.
-    """
-    identity = {**row.identity, "model": row.model} | row.content
-    settings = row.facts.get(SETTINGS)
-    return [fingerprint(identity), fingerprint(identity | {SETTINGS: settings})]
 
 
 def described_rows(
@@ -394,9 +355,6 @@ def described_rows(
             row = Measurement(**_read_description(path))
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
-        except UnsealedError:
-            log.warning("left out: %s has no seal, as earlier versions wrote rows; %s", path, CURE)
-            continue
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
         yield path, replace(row, path=path.with_suffix(".parquet")) if row.ok else row

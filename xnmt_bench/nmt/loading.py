@@ -62,7 +62,7 @@ def save_model(
         "languages": dict(zip(SIDES, languages, strict=True)),
     }
     source: SentencePiece = model.source_subwords  # type: ignore[assignment]
-    if source.clusters:  # without markers the entry is left out, as in folders of earlier versions
+    if source.clusters:
         description["marked_clusters"] = source.clusters
     # Names and hashes of files, never code: a folder that comes from elsewhere is safe to open.
     write_atomically(folder / "model.json", json.dumps(description, indent=1))

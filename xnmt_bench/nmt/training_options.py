@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -67,12 +67,3 @@ class NMTTrainingOptions:
     max_updates: Count | None = None
     batch_sentences: Count | None = None
     batches: Count = 1
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """What decides the weights; an option at its default has no entry where it came later."""
-        values = asdict(self)
-        for name in ("examples", "markers", "max_updates", "batch_sentences", "batches"):
-            if values[name] == type(self).__dataclass_fields__[name].default:
-                del values[name]
-        return values

@@ -179,8 +179,6 @@ class Explained:
 
         # Whole relevance of training sentences would take many times the room of rules.
         keep_relevance = keep_relevance or name == EVALUATED
-        # Rules of earlier versions are found: they have no such entry.
-        kept = {"relevance": True} if keep_relevance and name != EVALUATED else {}
 
         def work(folder: Path) -> dict[str, Any]:
             model, path = self.system.model, labels.path if labels else None
@@ -202,7 +200,7 @@ class Explained:
             labels=labels,
             extraction=extraction.recipe(),
             source_alone=source_alone,
-            **kept,
+            relevance=keep_relevance,
         )
 
     def relevance_of_changed(

@@ -268,12 +268,14 @@ class Job:
             rmtree(folder / "shards")
 
         passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        # Older stores hold scores of one shard, and of no markers, without these.
-        further: dict[str, Any] = {"shards": count} if count > 1 else {}
-        if system.read_resolver:  # an earlier version read no markers here
-            further["markers"] = system.read_resolver
         return self.store.make(
-            "scores", work, version=5, model=system, passages=passages_id, **further
+            "scores",
+            work,
+            version=5,
+            model=system,
+            passages=passages_id,
+            shards=count,
+            markers=system.read_resolver,
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -303,8 +303,6 @@ class System:
         kind, size, count = subwords.type, subwords[f"{side}_size"], subwords.get("sentences")
         normalization = subwords.get("normalization", "nmt_nfkc")
         corpus = self._corpus.vocabulary_corpus()
-        # No entry where all are read, so that vocabularies of earlier versions are found.
-        sample = {"sentences": count} if count else {}
 
         def work(folder: Path) -> None:
             # Of the training split alone: test words must not shape the vocabulary.
@@ -321,7 +319,7 @@ class System:
             type=kind,
             size=size,
             normalization=normalization,
-            **sample,
+            sentences=count,
         )
         return SentencePiece(artefact.path / "subwords.model")
 
@@ -389,26 +387,20 @@ class System:
             recipe = {
                 "reader": plain(nmt["reader"]),
                 "initial": self._open_initial().fingerprint,
-                "dropout": True,  # systems of earlier versions learnt without
             }
         else:
             recipe = {key: nmt[key] for key in ("architecture", "sizes")}
             if code := code_of_plug_in(load("architectures", nmt["architecture"])):
                 recipe["code"] = code
-            if nmt["initial"]:  # else no entry: one of None would be another fingerprint
-                recipe["initial"] = system_id(shipped(nmt["initial"]))
-        recipe |= {"training": training.recipe, "seed": nmt["seed"]}
-        looked_at = self._looked_at(texts, training)
-        # What is not asked for has no entry, so that what was trained before is found.
-        stopping = {key: recipe["training"].pop(key, None) for key in ("stop", *CONTRASTIVE)}
-        if looked_at:
-            recipe["stop"] = stopping["stop"]
-            recipe["looked_at"] = [look.fingerprint for look in looked_at.values()]
-        if training.average is None:
-            del recipe["training"]["average"]
-        if every := self._options.validate_every:
-            recipe["validate_every"] = every
-            recipe["whole_passes"] = True  # systems of earlier versions may have learnt longer
+            recipe["initial"] = nmt["initial"] and system_id(shipped(nmt["initial"]))
+        looked_at, every = self._looked_at(texts, training), self._options.validate_every
+        recipe |= {
+            # Contrastive sets are known by what they hold, and not by their paths.
+            "training": {k: v for k, v in asdict(training).items() if k not in CONTRASTIVE},
+            "seed": nmt["seed"],
+            "looked_at": [look.fingerprint for look in looked_at.values()],
+            "validate_every": every,
+        }
 
         kind = f"{self.name} on {texts.encoded.fingerprint}"
 

@@ -238,8 +238,7 @@ def _by_condition(
         values = tuple(row[column] for column in columns)
         grouped.setdefault(values, []).append(scored_row)
     shared = [columns.index(key.name) for key in metric.keys if key.shared]
-    # A row without any value of the shared columns belongs beside each of their values. One that
-    # has some of them is of an earlier version, and stands alone.
+    # A row without any value of the shared columns belongs beside each of their values.
     general_rows = {values for values in grouped if shared and not any(values[n] for n in shared)}
 
     def matches(general: tuple[Any, ...], special: tuple[Any, ...]) -> bool:
@@ -263,7 +262,7 @@ def _by_settings(
     # A row without settings, such as a failed one, joins the first group.
     for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
         settings, m = settings_of(scored_row), scored_row.measurement
-        # The same row of an earlier version, with fewer settings, must not count as a seed.
+        # The same row with fewer settings must not count as a seed.
         key = {"columns": m.identity, "model": m.model, "content": m.content}
         identity = {fingerprint(key)} if m.ok and not scored_row.derived else set()
         for common, members, identities in groups:
@@ -304,7 +303,7 @@ def _phrases(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     phrases = [phrase(settings, unlike) for settings in groups]
     if len(set(phrases)) == len(phrases):
         return phrases
-    # Rows of an earlier version lack some settings, in which alone they differ from later ones.
+    # Rows may lack some settings, in which alone they differ from others.
     lacking = [n for n in names if not all(n in settings for settings in groups)]
     return [phrase(settings, [*unlike, *lacking]) for settings in groups]
 

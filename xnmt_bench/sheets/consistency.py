@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.measurement import BLIND, Measurement
 from xnmt_bench.options import Text
-from xnmt_bench.parquet import column_names, read_table
+from xnmt_bench.parquet import read_table
 from xnmt_bench.sheets.files import AUTOMATIC
 from xnmt_bench.sheets.sheet import SYSTEM, UNKNOWN, Item, Question, SheetKind, ShownText
 
@@ -67,7 +66,7 @@ class ConsistencySheet(SheetKind):
 
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the translations in which words are linked to the mention; see `SheetKind`."""
-        for measured, rows in judged_translations(measurements, NEEDED, self.made_by):
+        for measured, rows in judged_translations(measurements):
             for row in rows:
                 if row[f"{self.mention}_target"]:
                     yield self._item(measured[0].identity, row)
@@ -88,7 +87,7 @@ class ConsistencySheet(SheetKind):
 
 
 def judged_translations(
-    measurements: Sequence[Measurement], needed: str, made_by: str
+    measurements: Sequence[Measurement],
 ) -> Iterator[tuple[list[Measurement], list[dict[str, Any]]]]:
     """Yield the judged pronouns of each system's translations, with the rows of results on them.
 
@@ -97,11 +96,6 @@ def judged_translations(
 
     Args:
         measurements: of `metric=[consistency]`.
-        needed: a column that earlier versions did not write.
-        made_by: the command that measures them.
-
-    Raises:
-        StoreError: an earlier version wrote them.
     """
     groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for m in measurements:
@@ -111,11 +105,7 @@ def judged_translations(
             # A file is named by its digest, so one name is one content.
             groups[(*identity, m.model, m.files[JUDGED])].append(m)
     for _, measured in sorted(groups.items()):
-        path = measured[0].file(JUDGED)
-        if needed not in column_names(path):
-            cure = f"an earlier version wrote it; run {made_by} again"
-            raise StoreError(f"{path}: has no column {needed!r}: {cure}")
-        yield measured, read_table(path).to_pylist()
+        yield measured, read_table(measured[0].file(JUDGED)).to_pylist()
 
 
 def shown_mention(row: Mapping[str, Any], mention: str, numbered: bool = False) -> list[ShownText]:

@@ -55,7 +55,7 @@ class TriggersSheet(SheetKind):
 
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the entities of each system's translations; see `SheetKind`."""
-        for measured, rows in judged_translations(measurements, NEEDED, self.made_by):
+        for measured, rows in judged_translations(measurements):
             relevance_of = {
                 column: read_table(path)["relevance"].to_pylist()
                 for column, path in relevance_files(

@@ -106,7 +106,7 @@ class Detects(Analysis):
         for number, (name, rows) in enumerate(by_name.items()):
             every = [row.units() for row in rows]
             numbers = common(every)
-            # Rows of other sentences, as of an earlier version, are not averaged with the first.
+            # Rows of other sentences are not averaged with the first.
             seeds = every[:1] if numbers is None else [units.take(numbers) for units in every]
             units = seeds[0]
             labels = self._labels(units)

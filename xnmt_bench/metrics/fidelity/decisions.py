@@ -153,10 +153,7 @@ class TestDecisions:
         def work(_: Path) -> dict[str, Any]:
             return vars(stored_density(training.path, self.rules.learnable))
 
-        # An earlier version counted all decisions where relevance comes from a file.
-        of_words = self.rules.explained.explainer.of_target_words
-        counted: dict[str, Any] = {"counted": "target words"} if of_words else {}
-        facts = self._job.store.make("density", work, version=1, rules=training, **counted).facts
+        facts = self._job.store.make("density", work, version=1, rules=training).facts
         return Density(facts["rules"], facts["unique"], tuple(facts["bins"]))
 
     @property
