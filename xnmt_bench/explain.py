@@ -91,7 +91,7 @@ def _explainers(config: DictConfig) -> dict[str, MakeExplainer]:
     return {
         name: partial(load_explainer, name)
         for name, explainer in load_all("explainers").items()
-        if not explainer.blind and not explainer.a_dial
+        if not explainer.blind and not explainer.for_testing_judges
     }
 
 

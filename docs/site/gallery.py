@@ -30,7 +30,7 @@ def write(folder: Path) -> str:
         if not point.value.startswith(OURS):
             continue
         explainer = create("explainers", name)
-        if explainer.a_dial:  # it shows nothing of a sentence
+        if explainer.for_testing_judges:  # it shows nothing of a sentence
             continue
         line = (getdoc(type(explainer)) or "").partition("\n")[0]
         outcome = _explain(explainer, model)

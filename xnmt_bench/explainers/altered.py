@@ -31,7 +31,7 @@ class Altered(Explainer):
         seed: of the draws.
     """
 
-    a_dial: ClassVar[bool] = True
+    for_testing_judges: ClassVar[bool] = True
 
     def __init__(self, of: str, seed: int) -> None:
         self.alters = of

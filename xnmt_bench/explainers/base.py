@@ -83,7 +83,7 @@ class Explainer(ABC):
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
         gives_shares: its relevance of source words is shares of each step as it stands.
-        a_dial: it replaces another explainer's relevance to try judges, and shows nothing of a
+        for_testing_judges: it replaces another explainer's relevance, and shows nothing of a
             sentence.
         alters: the name of the explainer whose relevance it alters, and `altered` that explainer.
         error: what `Relevance.error_BT` is, where the explainer gives it.
@@ -99,7 +99,7 @@ class Explainer(ABC):
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     gives_shares: bool = False
-    a_dial: ClassVar[bool] = False
+    for_testing_judges: ClassVar[bool] = False
     alters: str = ""
     altered: Explainer | None = None
     error: ClassVar[str] = ""

@@ -43,7 +43,7 @@ class Diluted(Explainer):
         seed: another seed is another draw.
     """
 
-    a_dial: ClassVar[bool] = True
+    for_testing_judges: ClassVar[bool] = True
 
     def __init__(
         self,

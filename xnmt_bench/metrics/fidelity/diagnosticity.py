@@ -191,7 +191,7 @@ def _tau(items: Mapping[str, Item]) -> Row:
     plain: dict[str, str] = {}
     for name in sorted(items):
         plain.setdefault(name.partition("[")[0], name)
-    for name in [n for n in plain if getattr(_explainer(n), "a_dial", False)]:
+    for name in [n for n in plain if getattr(_explainer(n), "for_testing_judges", False)]:
         del plain[name]
     chosen = [items[name] for name in plain.values()]
     number = float("nan")
