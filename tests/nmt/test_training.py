@@ -136,12 +136,12 @@ def test_an_altered_file_of_the_mean_is_named(tmp_path):
         fitting.mean_weights(path.parent, 1)
 
 
-def test_what_is_not_asked_for_is_in_no_recipe(tmp_path):
+def test_validations_by_steps_and_means_of_weights_are_in_the_recipe(tmp_path):
     recipes = [
         Job(configure(*TINY, *changes, f"store={tmp_path}")).system.trained.recipe
         for changes in ([], BY_STEPS)
     ]
-    assert "validate_every" not in recipes[0]
-    assert "average" not in recipes[0]["training"]
+    assert recipes[0]["validate_every"] is None
+    assert recipes[0]["training"]["average"] is None
     assert recipes[1]["validate_every"] == 7
     assert recipes[1]["training"]["average"] == 3

@@ -170,9 +170,9 @@ def test_relevance_of_training_sentences_is_the_explainers(job):
         np.testing.assert_allclose(
             every[index].source_TS, expected.source_BTS[0].numpy(), atol=1e-5
         )
-    # Rules for proxies keep none, and their recipe stays what it was.
+    # Rules for proxies keep none.
     rules = job.explained.rules(TEACHER_FORCING, "train")
-    assert "relevance" not in rules.recipe
+    assert not rules.recipe["relevance"]
     assert "source_relevance" not in column_names(rules.path / "train" / "00000.parquet")
 
 
