@@ -30,7 +30,7 @@ from xnmt_bench.metrics.erasure.curves import erase
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.metrics.soft.distances import distances
-from xnmt_bench.metrics.soft.stage import KINDS
+from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.table import Rules
 

@@ -22,7 +22,7 @@ def calls(tree, attribute):
 
 
 def makers():
-    """The name of each stage, with the file whose call of a store's `make` makes it."""
+    """The name of each stage, with the file that calls a store's `make` or `store_decisions`."""
     for path in (ROOT / "xnmt_bench").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for call in calls(tree, "make"):
@@ -32,6 +32,9 @@ def makers():
                     names = [c.args[0] for c in calls(tree, "_made")]
                 for name in {name.value for name in names}:
                     yield name, path
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "store_decisions":
+                yield call.args[1].value, path
 
 
 def test_each_stage_has_one_maker_which_contributing_names():

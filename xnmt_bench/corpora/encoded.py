@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
 from typing import NamedTuple
@@ -126,6 +127,16 @@ class EncodedSplit:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    @cached_property
+    def index_of(self) -> dict[int, int]:
+        """The index of each pair in this split, by its number in the corpus."""
+        return {number: index for index, number in enumerate(self.number.tolist())}
+
+    def ids(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return source and target ids of the pair with a number in the corpus."""
+        index = self.index_of[number]
+        return self.source[index], self.target[index]
 
     def untied(self, index: int) -> str | None:
         """Return why a current sentence's pieces cannot be tied to its words; None if they are."""

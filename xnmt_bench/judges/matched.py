@@ -32,11 +32,10 @@ class OnMatchedRules(FromEvalX):
         decisions = decisions_of(training_rules)
         # Contexts count sentences from 0, and hold decisions that an explainer may leave out.
         split = rules.decisions.split("train", rules.learned_from, self.train_sentences)
-        index_of = {number: index for index, number in enumerate(split.number.tolist())}
         places = zip(contexts.sentence_N.tolist(), contexts.step_N.tolist(), strict=True)
         context_of = {place: row for row, place in enumerate(places)}
         named = zip(training_rules.sentence_N.tolist(), training_rules.step_N.tolist(), strict=True)
-        own_rows = [context_of[index_of[number], step] for number, step in named]
+        own_rows = [context_of[split.index_of[number], step] for number, step in named]
         # One generator for all rules in their order: the same seed gives the same labels.
         matches, generator = Matches(contexts, k), np.random.default_rng(seed)
         # Behind the label stand 2k words.

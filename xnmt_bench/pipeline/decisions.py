@@ -53,10 +53,10 @@ class Decisions:
         # The section `rules` holds other options too.
         return ExtractionOptions(**{key: self._config.rules[key] for key in fields})
 
-    def count(self, name: Split) -> int:
-        """Return how many sentences of a split are explained."""
+    def count(self, name: Split, most: int | None = None) -> int:
+        """Return how many sentences of a split are explained; `most` at most, if given."""
         configured, available = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
-        return available if configured is None else min(configured, available)
+        return min(n for n in (configured, available, most) if n is not None)
 
     def split(self, name: Split, scenario: Scenario, sentences: int | None = None) -> EncodedSplit:
         """Return a split in the order of explanation; its targets' prefixes are the contexts.
@@ -162,8 +162,7 @@ class Decisions:
         columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
         split = self.split("train", scenario, sentences)
         # Stored labels name sentences by number; words are kept by row.
-        row_of = {int(number): row for row, number in enumerate(split.number[:sentences])}
-        rows_N = np.array([row_of[number] for number in columns["sentence"].tolist()])
+        rows_N = np.array([split.index_of[number] for number in columns["sentence"].tolist()])
         # The same words as in rules, or EVAL-X would learn from words that no rule holds.
         admissible = () if self.extraction.admit_special else SPECIAL
         readable = self.count_readable("train", scenario, sentences)

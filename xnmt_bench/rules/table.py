@@ -10,11 +10,10 @@ hold `<side>_relevance`, the score of every word (NaN where unseen).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,6 @@ from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
 from xnmt_bench.parquet import column_names, read_table, write_table
 
 log = logging.getLogger(__name__)
-Part = TypeVar("Part")
 # Places of words in a sentence and their relevance, of one side of a decision.
 Scores = tuple[np.ndarray, np.ndarray]
 RULE_SIDES = ("source", "prefix")
@@ -101,20 +99,6 @@ def write_shard(columns: dict[str, np.ndarray | list[np.ndarray]], path: Path) -
             # A fixed size is read back without offsets, as one matrix.
             arrays[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     write_table(pa.table(arrays), path)
-
-
-def write_shards(
-    folder: Path,
-    split: str,
-    parts: Iterable[tuple[int, Part]],
-    compute: Callable[[Part], pa.Table],
-) -> Iterator[int]:
-    """Write a table for each numbered part, and yield its number once it is there."""
-    for number, part in parts:
-        path = shard_path(folder, split, number)
-        path.parent.mkdir(exist_ok=True)
-        write_table(compute(part), path)
-        yield number
 
 
 def is_finished(path: Path) -> bool:

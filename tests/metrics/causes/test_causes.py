@@ -19,7 +19,6 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, _compare
-from xnmt_bench.metrics.causes.metric import FILE
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
 from xnmt_bench.metrics.causes.table import KINDS, Decision, load
 from xnmt_bench.nmt.switched import replacement
@@ -515,7 +514,7 @@ def test_no_explainer_gains_by_words_without_a_substitute(transformer):
     """A method of noisy effects, one that turns to such a word where it errs, and equal scores."""
     job = transformer.changed({})
     artefact = Causes(sentences=40)._effects(job, job.corpus.substitutes())
-    effects, split = load(artefact.path / FILE), job.texts.split("test")
+    effects, split = load(artefact), job.texts.split("test")
     numbers, rng = split.number.tolist(), np.random.default_rng(0)
     by_name = {name: [] for name in ("method", "dodger", "uniform")}
     for relevance in job.relevance(TEACHER_FORCING):

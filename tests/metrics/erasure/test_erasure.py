@@ -14,7 +14,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.erasure import Erasure, stages
 from xnmt_bench.metrics.erasure.curves import GRID, bins, erase, point
-from xnmt_bench.metrics.erasure.decisions import _decisions_of
+from xnmt_bench.metrics.erasure.decisions import ordered_decisions
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words
 from xnmt_bench.metrics.erasure.limits import limits
 from xnmt_bench.pipeline.job import Job
@@ -112,11 +112,9 @@ def test_every_number_equals_a_slow_loop(transformer, removal):
     relevance = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     number = int(split.number[2])
     label_of = {(number, step): int(y) for step, y in enumerate(batch.labels_BT[0])}
-    decisions, flat = _decisions_of(
-        SentenceRelevance(number, 0, *relevance, np.ones(t)),
-        split.source[2], split.target[2], label_of,
-    )  # fmt: skip
-    assert flat == 0
+    found = SentenceRelevance(number, 0, *relevance, np.ones(t))
+    [decisions] = ordered_decisions(split, [found], label_of)
+    assert not any(decision.flat for decision in decisions)
     columns = erase(Eraser(model, split, removal), decisions, SHARES, whole_curves=True)
     embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
     off = [torch.zeros(embedded[0].shape[-1]).double()] * 2
@@ -190,7 +188,7 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
     areas = {}
     for name, sign in (("first", 1), ("last", -1)):
         found = SentenceRelevance(0, 0, *(sign * r for r in relevance), np.ones(5))
-        decisions, _ = _decisions_of(found, split.source[0], split.target[0], label_of)
+        [decisions] = ordered_decisions(split, [found], label_of)
         columns = erase(eraser, decisions[step:], SHARES, whole_curves=True)
         areas[name] = {n: float(v[0]) for n, v in columns.items()}
         lower, upper = (float(x[0]) for x in limits(eraser, decisions[step:], beam=3))
@@ -204,19 +202,21 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
 
 
 def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicable():
-    ids = np.array([5, 6, 7, EOS])
+    side = EncodedSide.of([[5, 6, 7, EOS]])
+    split = EncodedSplit(side, side, np.arange(1))
     label_of = {(0, step): 5 for step in range(4)}
 
-    def decisions(source_TS):
+    def count_flat(source_TS):
         flat_T4 = np.full((4, 4), 0.5)
         found = SentenceRelevance(0, 0, source_TS, flat_T4, np.ones(4))
-        return _decisions_of(found, ids, ids, label_of)
+        [decisions] = ordered_decisions(split, [found], label_of)
+        return sum(decision.flat for decision in decisions)
 
     # Two and three words before a step have one relevance; fewer have an order of their own.
-    assert decisions(np.arange(16.0).reshape(4, 4))[1] == 2
-    assert decisions(np.zeros((4, 4)))[1] == 4
+    assert count_flat(np.arange(16.0).reshape(4, 4)) == 2
+    assert count_flat(np.zeros((4, 4))) == 4
     with pytest.raises(NotApplicable, match="says nothing of some words"):
-        decisions(np.full((4, 4), np.nan))
+        count_flat(np.full((4, 4), np.nan))
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
 from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.metrics.infidelity import Infidelity
-from xnmt_bench.metrics.infidelity.metric import EQUAL, equal_relevance, errors
-from xnmt_bench.metrics.infidelity.samples import ErasedLabels, erased_words, probabilities
+from xnmt_bench.metrics.infidelity.metric import EQUAL, ErasedLabels, equal_relevance, errors
+from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import SentenceRelevance
 
@@ -67,7 +67,7 @@ def test_it_equals_captums_on_the_same_subsets(case):
     s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
     scores = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     p_RT = probabilities(model, batch, erased, "zero")
-    ours = errors(SentenceRelevance(0, 0, *scores, whole_T), erased, whole_T, p_RT)
+    ours = errors(SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT))
     masks = torch.tensor(np.concatenate(erased, axis=1), dtype=torch.float64)
     compared = []
     for step in (0, 2, t - 1):
@@ -116,7 +116,7 @@ def test_the_error_is_that_of_least_squares_without_negative_scales():
     for seed, sign in product(range(10), (1, -1)):
         erased, source, unseen, foretold_RN, lost_RN = drawn_case(seed)
         found = SentenceRelevance(0, 0, sign * source, sign * unseen, whole)
-        sums = errors(found, erased, whole, whole - lost_RN)
+        sums = errors(found, erased, ErasedLabels(0, whole, whole - lost_RN))
         for n in range(3):
             scale, residual = nnls(sign * foretold_RN[:, [n]], lost_RN[:, n])
             assert sums["error"][n] == pytest.approx(residual**2 / 30, rel=1e-9)
@@ -130,19 +130,29 @@ def test_scores_that_foretell_everything_have_no_error_and_their_opposite_has_al
     erased, source, unseen, foretold_RN, _ = drawn_case(1)
     whole = np.full(3, 5.0)
     p_RN = whole - foretold_RN
-    right = errors(SentenceRelevance(0, 0, source / 10, unseen / 10, whole), erased, whole, p_RN)
+    right = errors(
+        SentenceRelevance(0, 0, source / 10, unseen / 10, whole),
+        erased,
+        ErasedLabels(0, whole, p_RN),
+    )
     np.testing.assert_allclose(right["error"], 0, atol=1e-12)
     assert not right["against"].any() and (right["lost"] > 0).all()
-    wrong = errors(SentenceRelevance(0, 0, -source, -unseen, whole), erased, whole, p_RN)
+    wrong = errors(
+        SentenceRelevance(0, 0, -source, -unseen, whole), erased, ErasedLabels(0, whole, p_RN)
+    )
     np.testing.assert_array_equal(wrong["error"], wrong["lost"])
     assert wrong["against"].all()
     # Scores of 0 foretell nothing: the error is all that is lost.
     nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), whole)
-    sums = errors(nothing, erased, whole, p_RN)
+    sums = errors(nothing, erased, ErasedLabels(0, whole, p_RN))
     np.testing.assert_array_equal(sums["error"], sums["lost"])
     assert not sums["against"].any()
     with pytest.raises(NotApplicable, match="says nothing of some words"):
-        errors(SentenceRelevance(0, 0, np.nan * source, unseen, whole), erased, whole, p_RN)
+        errors(
+            SentenceRelevance(0, 0, np.nan * source, unseen, whole),
+            erased,
+            ErasedLabels(0, whole, p_RN),
+        )
 
 
 def test_equal_scores_are_counts_of_erased_words():
@@ -154,7 +164,9 @@ def test_equal_scores_are_counts_of_erased_words():
     p_RN = -np.stack(counts, axis=1)
     equal = equal_relevance(7, ErasedLabels(2, whole, p_RN), 3, 4)
     assert (equal.number, equal.first) == (7, 2)
-    np.testing.assert_allclose(errors(equal, erased, whole, p_RN)["error"], 0, atol=1e-12)
+    np.testing.assert_allclose(
+        errors(equal, erased, ErasedLabels(0, whole, p_RN))["error"], 0, atol=1e-12
+    )
 
 
 class Opposite(PredictionDifference):

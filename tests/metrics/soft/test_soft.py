@@ -13,8 +13,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure
 from xnmt_bench.metrics.soft.distances import distances, hellinger
 from xnmt_bench.metrics.soft.metric import NARROW, sums_of
-from xnmt_bench.metrics.soft.retention import level, scale
-from xnmt_bench.metrics.soft.stage import KINDS, chances_of
+from xnmt_bench.metrics.soft.retention import KINDS, chances_of, level, scale
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
@@ -180,12 +179,11 @@ def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, tran
     places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
     job = Job(configure(*places, "explainer=random"))
     model, split = job.system.model, job.texts.split("test")
-    index_of = {int(number): index for index, number in enumerate(split.number)}
     means, rng = [], np.random.default_rng(0)
     for cheats in (False, True):
         parts = []
         for relevance in islice(job.relevance(TEACHER_FORCING).read(), 8):
-            ids = [side[index_of[relevance.number]] for side in (split.source, split.target)]
+            ids = split.ids(relevance.number)
             scores = [
                 np.where(
                     np.isnan(x), x, np.arange(x.shape[1]) > 0 if cheats else rng.random(x.shape)

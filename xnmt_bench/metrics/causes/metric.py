@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from shutil import rmtree
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from xnmt_bench.corpora.bands import categories_of
+from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.decisions import evidence_of_sentences
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
-from xnmt_bench.measuring.units import Bounds, Units
+from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
-from xnmt_bench.metrics.causes.table import NONE, Decision, load, save
+from xnmt_bench.metrics.causes.table import NONE, Decision, columns_of, load
 from xnmt_bench.options import Count, Part
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import SentenceRelevance, shard_paths
-from xnmt_bench.store import Artefact, Work, write_atomically
+from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Artefact
 
-FILE = "effects.parquet"
-SHARDS, SHARD = "shards", 50  # sentences: the unit of resuming
+SHARD = 50  # sentences
 HEURISTIC = "frequency and ending (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 TAKES_BOTH = (
@@ -178,13 +173,11 @@ class Causes(SumMetric):
         categories = categories_of(job.corpus, self.heuristic, "metric.causes.heuristic")
         relevances = job.relevance(TEACHER_FORCING, source_alone=True)
         artefact = self._effects(job, categories)
-        effects = load(artefact.path / FILE)
-        split = job.texts.split(EVALUATED)
-        index_of = {number: index for index, number in enumerate(split.number.tolist())}
+        effects, split = load(artefact), job.texts.split(EVALUATED)
         numbers, rows, explained = [], [], set[str]()
         for relevance in relevances.read():
             if relevance.number in effects:
-                index = index_of[relevance.number]
+                index = split.index_of[relevance.number]
                 words = [side.words(index).tolist() for side in (split.source, split.target)]
                 rows.append(self._sum(effects[relevance.number], relevance, words, job.config.k))
                 numbers.append(relevance.number)
@@ -202,18 +195,16 @@ class Causes(SumMetric):
         # Of one side alone nothing is pooled.
         left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
-        units = Units(job.texts.test_set, np.asarray(numbers), columns)
-        facts = {
-            SETTINGS: {
-                "test sentences": name_sentences(units.number_U),
-                "substitutes": self.substitutes,
-                "least effect": self.least,
-                "words exchanged by": HEURISTIC if self.heuristic else "grammar",
-            },
-            "as_long": artefact.facts["as_long"],
+        settings = {
+            "substitutes": self.substitutes,
+            "least effect": self.least,
+            "words exchanged by": HEURISTIC if self.heuristic else "grammar",
         }
+        counts = load_decisions(artefact, ("substitutes", "as_long"))
+        substitutes, as_long = (int(counts[name].sum()) for name in ("substitutes", "as_long"))
+        facts = {"as_long": as_long / max(substitutes, 1)}
         made_by = {"effects": artefact.fingerprint, "relevance": relevances.fingerprint}
-        return Evidence(units, made_by, facts)
+        return evidence_of_sentences(job, np.asarray(numbers), columns, made_by, settings, facts)
 
     def _sum(
         self,
@@ -278,60 +269,39 @@ class Causes(SumMetric):
 
     def _effects(self, job: Job, categories: BothSides) -> Artefact:
         """Return the effects of each word of the test sentences, the same for every explainer."""
-        system, split = job.system, job.texts.split(EVALUATED)
-        limits = [n for n in (self.sentences, job.config.rules.test_sentences) if n]
-        count = min([*limits, len(split)])
+        split = job.texts.split(EVALUATED)
+        count = job.explained.decisions.count(EVALUATED, self.sentences)
 
-        def work(folder: Path) -> dict[str, float]:
-            interventions = Interventions(system.model, categories, self.substitutes)
+        def interventions() -> Interventions:
+            return Interventions(job.system.model, categories, self.substitutes)
+
+        def tied_sentences() -> Iterator[tuple[int, Sentence]]:
             sentences = job.texts.sentences(EVALUATED, count)
             for index, sentence in enumerate(sentences):
                 ids = [split.source[index].tolist(), split.target[index].tolist()]
                 # A context, or markers, would be lost where words are encoded anew.
                 texts = [split_words(sentence.source), split_words(sentence.target)]
-                if interventions.encode(texts) != ids:
+                if interventions().encode(texts) != ids:
                     raise NotApplicable(
                         "the system reads more than the words of a sentence, such as its context"
                     )
-            # Of a subword of two words it is not known which of them has an effect.
-            rows = [
-                (int(split.number[index]), sentence)
-                for index, sentence in enumerate(sentences)
-                if not split.untied(index)
-            ]
-            paths = shard_paths(folder, SHARDS, -(-len(rows) // SHARD))
+                # Of a subword of two words it is not known which of them has an effect.
+                if not split.untied(index):
+                    yield int(split.number[index]), sentence
 
-            def make(numbers: Sequence[int]) -> Iterator[int]:
-                for shard in numbers:
-                    part = rows[shard * SHARD : (shard + 1) * SHARD]
-                    measured = [(n, s, interventions.effects(n, s)) for n, s in part]
-                    used = {
-                        name: sum(getattr(effects, name) for _, _, effects in measured)
-                        for name in ("substitutes", "as_long")
-                    }
-                    paths[shard].parent.mkdir(exist_ok=True)
-                    # First, since a shard is done when its table is there.
-                    write_atomically(paths[shard].with_suffix(".json"), json.dumps(used))
-                    save(measured, paths[shard])
-                    yield shard
+        def compute(part: tuple[int, Sentence]) -> dict[str, Any]:
+            return columns_of(*part, interventions().effects(*part))
 
-            make_shards(folder, SHARDS, paths, make, "causes", job.progress)
-            # A shard without words of a kind has a column of no type.
-            joined = pa.concat_tables(map(read_table, paths), promote_options="permissive")
-            write_table(joined, folder / FILE)
-            used = [json.loads(p.with_suffix(".json").read_text(encoding="utf-8")) for p in paths]
-            rmtree(folder / SHARDS)
-            as_long, substitutes = (sum(u[n] for u in used) for n in ("as_long", "substitutes"))
-            return {"as_long": as_long / max(substitutes, 1)}
-
-        return job.store.make(
+        return store_decisions(
+            job,
             "causes",
-            work,
-            version=5,
-            amount=Work(f"causes of {system.name}", count, "sentences"),
-            model=system,
-            encoded=job.texts.encoded,
+            "causes",
+            tied_sentences,
+            compute,
+            shard=SHARD,
             sentences=count,
+            version=6,
+            encoded=job.texts.encoded,
             substitutes=self.substitutes,
             categories=categories.digest,
             translations=categories.translations_digest,

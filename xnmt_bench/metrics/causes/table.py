@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.metrics.causes.effects import Effects
 from xnmt_bench.metrics.causes.ranks import SIDES
-from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.parquet import read_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.rules.table import shards
+from xnmt_bench.store import Artefact
 
 KINDS = ("which", "pair", "change", "flips", "that")
 NONE = -1  # the place of no word
@@ -37,40 +39,41 @@ class Decision:
     takes_both: bool = False
 
 
-def save(rows: Iterable[tuple[int, Sentence, Effects]], path: Path) -> None:
-    """Write the effects of sentences, each with its number."""
-    table = []
-    for number, sentence, effects in rows:
-        planted_by_slot = {p.slot: p for p in (sentence.gold.planted if sentence.gold else ())}
-        for n, step in enumerate(effects.step_N.tolist()):
-            # By slot, since a sentence may hold several planted words.
-            planted = planted_by_slot.get(effects.slot_N[n])
-            row = {
-                "sentence": number,
-                "step": step,
-                "link": planted.link if planted else NONE,
-                "cue": planted.cue if planted else NONE,
-                "earlier": NONE if planted is None or planted.earlier is None else planted.earlier,
-                "joint": float(effects.joint_N[n]),
-                "takes_both": planted is not None and planted.takes_both,
-            }
-            row |= {
-                f"{kind}_{side}": getattr(effects, kind)[s][n].tolist()
-                for kind in KINDS
-                for s, side in enumerate(SIDES)
-            }
-            table.append(row)
-    write_table(pa.Table.from_pylist(table), path)
+def columns_of(number: int, sentence: Sentence, effects: Effects) -> dict[str, Any]:
+    """Return the effects on the N decisions of a sentence as columns of a table."""
+    planted_by_slot = {p.slot: p for p in (sentence.gold.planted if sentence.gold else ())}
+    # By slot, since a sentence may hold several planted words.
+    planted_N = [planted_by_slot.get(slot) for slot in effects.slot_N]
+    first_N = np.arange(len(planted_N)) == 0
+    return {
+        "sentence": np.full(len(planted_N), number),
+        "step": effects.step_N,
+        "link": [p.link if p else NONE for p in planted_N],
+        "cue": [p.cue if p else NONE for p in planted_N],
+        "earlier": [NONE if p is None or p.earlier is None else p.earlier for p in planted_N],
+        "joint": effects.joint_N,
+        "takes_both": [p is not None and p.takes_both for p in planted_N],
+        # Of the whole sentence: they stand in its first row alone, so that they can be summed.
+        "substitutes": effects.substitutes * first_N,
+        "as_long": effects.as_long * first_N,
+    } | {
+        f"{kind}_{side}": [*getattr(effects, kind)[s]]
+        for kind in KINDS
+        for s, side in enumerate(SIDES)
+    }
 
 
-def load(path: Path) -> dict[int, list[Decision]]:
+def load(artefact: Artefact) -> dict[int, list[Decision]]:
     """Return the decisions of each sentence by its number.
 
     Raises:
-        StoreError: the file is not readable.
+        StoreError: a file is not readable.
     """
     by_sentence: dict[int, list[Decision]] = {}
-    for row in read_table(path).to_pylist():
+    # Sentences have unlike numbers of words, so that these lists do not stack.
+    for row in chain.from_iterable(
+        read_table(path).to_pylist() for path in shards(artefact.path, EVALUATED)
+    ):
         # Places are numbers in the file, whose columns hold no None.
         planted = None if row["link"] == NONE else (row["link"], row["cue"], row["earlier"])
         effects = {

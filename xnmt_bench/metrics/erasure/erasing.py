@@ -30,6 +30,7 @@ class Decision:
         label: id of what the system chooses.
         side_W: SOURCE or PREFIX, of each word.
         place_W: the word's place on its side, in subwords from 0.
+        flat: whether all words of a side are as relevant, so that their order is the sentence's.
     """
 
     sentence: int
@@ -37,6 +38,7 @@ class Decision:
     label: int
     side_W: np.ndarray
     place_W: np.ndarray
+    flat: bool = False
 
     def __len__(self) -> int:
         return len(self.place_W)

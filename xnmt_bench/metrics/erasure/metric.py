@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from xnmt_bench.measuring.decisions import evidence_of_sentences
 from xnmt_bench.measuring.measurement import (
     CEILING,
     SETTINGS,
@@ -19,18 +20,18 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
-from xnmt_bench.measuring.units import Bounds, Units, by_unit
+from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.erasure.curves import CURVES, point
 from xnmt_bench.metrics.erasure.decisions import KEYS
 from xnmt_bench.metrics.erasure.figure import draw_curves
-from xnmt_bench.metrics.erasure.stages import Amounts, Columns, bound, erase_words, read
+from xnmt_bench.metrics.erasure.stages import bound, erase_words
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Few, Natural, Part
+from xnmt_bench.pipeline.decision_table import Columns, load_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.report.panels import family
-from xnmt_bench.store import Artefact
 
 three_digits = "{:.3f}".format
 NARROW = 0.01  # limits that differ by less leave no room for an order
@@ -141,40 +142,41 @@ class Erasure(SumMetric):
                     seed="",
                 )
 
-    def _amounts(self, job: Job, removal: Removal) -> Amounts:
-        explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences or explained, explained)
+    def _count(self, job: Job) -> tuple[int, int, int]:
+        """Return how many sentences lose words, have whole curves, and have limits of these."""
         # The first sentences, so that a larger run holds those of a smaller one.
-        return Amounts(sentences, min(self.curves, sentences), removal)
+        sentences = job.explained.decisions.count(EVALUATED, self.sentences)
+        curves = min(self.curves, sentences)
+        return sentences, curves, min(self.limited, curves)
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of one explainer under one removal."""
-        amounts = self._amounts(job, removal)
-        erased = erase_words(job, amounts, self.shares)
-        columns, made_by = read(erased), {"erased": erased.fingerprint}
+        sentences, curves, limited = self._count(job)
+        erased = erase_words(job, sentences, curves, removal, self.shares)
+        columns, made_by = load_decisions(erased), {"erased": erased.fingerprint}
+        flat = int(columns.pop("flat").sum())
         sums = {name: values for name, values in columns.items() if name not in KEYS}
-        if amounts.curves:
+        if curves:
             # Its own denominator: fewer decisions have a curve than lose words.
             sums["curve_decisions"] = ~np.isnan(columns["deletion"])
-        if min(self.limited, amounts.curves):
-            bounds = self._bound(job, amounts)
+        if limited:
+            bounds = bound(job, limited, removal, self.beam)
             made_by["limits"] = bounds.fingerprint
-            sums |= _normalise(read(bounds), columns)
+            sums |= _normalise(load_decisions(bounds), columns)
         # Columns are NaN where a decision has no curve, or no limits.
         numbers = {name: np.nan_to_num(values) for name, values in sums.items()}
-        number_U, summed = by_unit(columns["sentence"], **numbers)
-        facts = {SETTINGS: self._settings(job, amounts), "flat": int(erased.facts["flat"])}
-        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+        units = by_unit(columns["sentence"], **numbers)
+        return evidence_of_sentences(job, *units, made_by, self._settings(job), {"flat": flat})
 
     def _search(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of the best orders that a search finds, the same for every explainer."""
-        amounts = self._amounts(job, removal)
-        bounds = self._bound(job, amounts)
-        columns = read(bounds)
+        *_, limited = self._count(job)
+        bounds = bound(job, limited, removal, self.beam)
+        columns = load_decisions(bounds)
         lower_N, upper_N = columns["lower"], columns["upper"]
         # Between limits that are nearly equal, rounding alone would decide the share.
         usable_N = upper_N - lower_N >= NARROW
-        number_U, summed = by_unit(
+        units = by_unit(
             columns["sentence"],
             deletion=lower_N,
             insertion=upper_N,
@@ -186,22 +188,18 @@ class Erasure(SumMetric):
             narrow=~usable_N,
             outside=np.zeros(len(lower_N)),
         )
-        facts = {SETTINGS: self._settings(job, amounts)}
-        units = Units(job.texts.test_set, number_U, summed)
-        return Evidence(units, {"limits": bounds.fingerprint}, facts)
+        made_by = {"limits": bounds.fingerprint}
+        return evidence_of_sentences(job, *units, made_by, self._settings(job))
 
-    def _bound(self, job: Job, amounts: Amounts) -> Artefact:
-        limited = min(self.limited, amounts.curves)
-        return bound(job, Amounts(limited, limited, amounts.removal), self.beam)
-
-    def _settings(self, job: Job, amounts: Amounts) -> dict[str, Any]:
-        # Rows of other sentences are never compared, so their numbers are among the settings.
-        number_U = job.texts.split(EVALUATED).number[: amounts.sentences]
+    def _settings(self, job: Job) -> dict[str, Any]:
+        sentences, curves, limited = self._count(job)
+        # Of all that lose words: the best orders, of fewer, stand beside them.
+        number_U = job.texts.split(EVALUATED).number[:sentences]
         return {
             "test sentences": name_sentences(np.sort(number_U)),
             "shares": ", ".join(f"{share:g}" for share in self.shares),
-            "sentences with curves": amounts.curves,
-            "sentences with limits": min(self.limited, amounts.curves),
+            "sentences with curves": curves,
+            "sentences with limits": limited,
             "beam": self.beam,
         }
 

@@ -1,147 +1,119 @@
-"""What is computed of erasure and kept in the store, shard by shard."""
+"""What is computed of erasure and kept in the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import numpy as np
-import pyarrow as pa
 
 from xnmt_bench.metrics.erasure.curves import erase
-from xnmt_bench.metrics.erasure.decisions import KEYS, ordered_decisions, unordered_decisions
+from xnmt_bench.metrics.erasure.decisions import (
+    KEYS,
+    load_labels,
+    ordered_decisions,
+    unordered_decisions,
+)
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
 from xnmt_bench.metrics.erasure.limits import limits
 from xnmt_bench.nmt.switched import Removal
-from xnmt_bench.parquet import read_table
+from xnmt_bench.pipeline.decision_table import Columns, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.shards import write_parts
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import shards
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Artefact
 
 SHARD = 20  # sentences
-Columns = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Amounts:
-    """How much is computed.
+def erase_words(
+    job: Job, sentences: int, curves: int, removal: Removal, shares: Sequence[float]
+) -> Artefact:
+    """Return what each decision loses, in the order of the job's explainer.
 
-    Attributes:
+    Args:
+        job: of the explainer.
         sentences: of the test set, from the first.
         curves: of these, how many have whole curves.
         removal: what an erased word is replaced by.
+        shares: of each side's words.
     """
-
-    sentences: int
-    curves: int
-    removal: Removal
-
-
-def erase_words(job: Job, amounts: Amounts, shares: Sequence[float]) -> Artefact:
-    """Return what each decision loses, in the order of the job's explainer."""
     relevances = job.relevance(TEACHER_FORCING)
     labels = job.explained.decisions.labels(EVALUATED, TEACHER_FORCING)
 
-    def work(folder: Path) -> dict[str, Any]:
-        split = job.texts.split(EVALUATED)
-        eraser = Eraser(job.system.model, split, amounts.removal)
+    def group() -> Iterator[tuple[bool, list[Decision]]]:
         # Only the order of words is kept of the relevance, which is streamed.
-        ordered = [*ordered_decisions(split, relevances.read(), labels, amounts.sentences)]
+        ordered = ordered_decisions(job.texts.split(EVALUATED), relevances, load_labels(labels))
+        # A group ends where curves end, so that it has them whole or not at all.
+        for whole_curves, count in ((True, curves), (False, sentences - curves)):
+            for decisions in _groups(islice(ordered, count)):
+                yield whole_curves, decisions
 
-        def compute(start: int, decisions: Sequence[Decision]) -> Columns:
-            return erase(eraser, decisions, shares, whole_curves=start < amounts.curves)
+    def compute(part: tuple[bool, list[Decision]]) -> Columns:
+        whole_curves, decisions = part
+        eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
+        flat_N = np.array([decision.flat for decision in decisions])
+        return _keys(decisions) | {"flat": flat_N} | erase(eraser, decisions, shares, whole_curves)
 
-        # A shard ends where curves end, so that it has them whole or not at all.
-        ends = [amounts.curves, amounts.sentences]
-        _write_shards(job, folder, [decisions for decisions, _ in ordered], ends, compute)
-        return {"flat": sum(flat for _, flat in ordered)}
-
-    return job.store.make(
+    return store_decisions(
+        job,
         "erased",
-        work,
-        version=1,
-        amount=Work(f"erasure of {job.system.name}", amounts.sentences, "sentences"),
+        "erasure",
+        group,
+        compute,
+        shard=1,
+        sentences=sentences,
+        version=2,
         relevance=relevances.fingerprint,
-        model=job.system,
         labels=labels,
         shares=list(shares),
-        **asdict(amounts),
+        curves=curves,
+        removal=removal,
     )
 
 
-def bound(job: Job, amounts: Amounts, beam: int) -> Artefact:
-    """Return the limits of each decision's areas, the same for every explainer."""
-    labels = job.explained.decisions.labels(EVALUATED, TEACHER_FORCING)
-
-    def work(folder: Path) -> None:
-        split = job.texts.split(EVALUATED)
-        eraser = Eraser(job.system.model, split, amounts.removal)
-
-        def compute(_: int, decisions: Sequence[Decision]) -> Columns:
-            lower_N, upper_N = limits(eraser, decisions, beam)
-            return {"lower": lower_N, "upper": upper_N}
-
-        # Without an order, since limits are over all orders and the same for every explainer.
-        by_sentence = [*unordered_decisions(split, labels, amounts.sentences)]
-        _write_shards(job, folder, by_sentence, [amounts.sentences], compute)
-
-    return job.store.make(
-        "erasure_limits",
-        work,
-        version=1,
-        amount=Work(f"limits of erasure of {job.system.name}", amounts.sentences, "sentences"),
-        model=job.system,
-        labels=labels,
-        beam=beam,
-        sentences=amounts.sentences,
-        removal=amounts.removal,
-    )
-
-
-def read(artefact: Artefact) -> Columns:
-    """Return all columns of an artefact's shards; a shard without one has NaN there."""
-    tables = [read_table(path) for path in shards(artefact.path, EVALUATED)]
-    # In the order of the first table, which has every column where curves come first.
-    names = dict.fromkeys(name for table in tables for name in table.column_names)
-    return {
-        name: np.concatenate(
-            [
-                t[name].to_numpy() if name in t.column_names else np.full(len(t), np.nan)
-                for t in tables
-            ]
-        )
-        for name in names
-    }
-
-
-def _write_shards(
-    job: Job,
-    folder: Path,
-    by_sentence: Sequence[list[Decision]],
-    ends: Sequence[int],
-    compute: Callable[[int, Sequence[Decision]], Columns],
-) -> None:
-    """Write the columns of sentences shard by shard.
+def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Artefact:
+    """Return the limits of each decision's areas, the same for every explainer.
 
     Args:
-        job: whose progress is shown.
-        folder: of the artefact.
-        by_sentence: the decisions of each sentence.
-        ends: sentences at which a shard ends in any case, the last of them the number of all.
-        compute: gives the columns of decisions, of which the first is of this sentence.
+        job: of the system.
+        sentences: of the test set, from the first.
+        removal: what an erased word is replaced by.
+        beam: chains that the search keeps.
     """
-    parts = [range(*span) for span in pairwise((0, *ends))]
-    spans = [part[start : start + SHARD] for part in parts for start in range(0, len(part), SHARD)]
+    labels = job.explained.decisions.labels(EVALUATED, TEACHER_FORCING)
 
-    def tabulate(span: range) -> pa.Table:
-        decisions = [d for sentence in span for d in by_sentence[sentence]]
-        keys = {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
-        return pa.table(keys | compute(span.start, decisions))
+    def group() -> Iterator[list[Decision]]:
+        # Without an order, since limits are over all orders and the same for every explainer.
+        unordered = unordered_decisions(job.texts.split(EVALUATED), load_labels(labels))
+        return _groups(islice(unordered, sentences))
 
-    write_parts(job, folder, spans, tabulate, "erasure")
+    def compute(decisions: list[Decision]) -> Columns:
+        eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
+        lower_N, upper_N = limits(eraser, decisions, beam)
+        return _keys(decisions) | {"lower": lower_N, "upper": upper_N}
+
+    return store_decisions(
+        job,
+        "erasure_limits",
+        "limits of erasure",
+        group,
+        compute,
+        shard=1,
+        sentences=sentences,
+        version=1,
+        labels=labels,
+        beam=beam,
+        removal=removal,
+    )
+
+
+def _groups(by_sentence: Iterable[list[Decision]]) -> Iterator[list[Decision]]:
+    """Yield the decisions of some sentences at once, which share encodings in an eraser."""
+    sentences = iter(by_sentence)
+    while decisions := [*chain.from_iterable(islice(sentences, SHARD))]:
+        yield decisions
+
+
+def _keys(decisions: Sequence[Decision]) -> Columns:
+    return {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -10,25 +11,22 @@ import numpy as np
 from pydantic import Field
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.decisions import evidence_of_sentences, sum_by_sentence
+from xnmt_bench.measuring.measurement import BLIND, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Bounds, Units, by_unit
-from xnmt_bench.metrics.infidelity.samples import (
-    ErasedLabels,
-    Sampling,
-    erased_words,
-    read,
-    sample,
-)
+from xnmt_bench.measuring.units import Bounds
+from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Few, Seed
+from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.rules.labels import StoredLabels
+from xnmt_bench.rules.table import SentenceRelevance, sentence_rows
 from xnmt_bench.store import Artefact
 
+SHARD = 50  # sentences
 EQUAL = "equal scores"  # the name of the row of the same score for every word
 EQUAL_NOTE = (
     f"{EQUAL} (blind): the same score for every word, which foretells a loss by the number of "
@@ -109,62 +107,81 @@ class Infidelity(SumMetric):
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of the explainer under one removal."""
-        relevances, sampled = job.relevance(TEACHER_FORCING), self._sample(job, removal)
-        made_by = {"erased": sampled.fingerprint, "relevance": relevances.fingerprint}
+        relevances, table = job.relevance(TEACHER_FORCING), self._erase(job, removal)
+        made_by = {"erased": table.fingerprint, "relevance": relevances.fingerprint}
         facts = {ATTENDS: job.explained.explainer.attends}
-        return self._sum(job, relevances, sampled, made_by, facts)
+        return self._sum(job, relevances, load_erased(table), made_by, facts)
 
     def _evidence_of_equal(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of equal scores, the same for every explainer."""
-        sampled, split = self._sample(job, removal), job.texts.split(EVALUATED)
-        index_of = {int(number): index for index, number in enumerate(split.number)}
-        relevances = []
-        for number, labels in read(sampled).items():
-            sizes = [len(side[index_of[number]]) for side in (split.source, split.target)]
-            relevances.append(equal_relevance(number, labels, *sizes))
-        return self._sum(job, relevances, sampled, {"erased": sampled.fingerprint}, {})
+        table, split = self._erase(job, removal), job.texts.split(EVALUATED)
+        labels_by_number = load_erased(table)
+        relevances = [
+            equal_relevance(number, labels, *map(len, split.ids(number)))
+            for number, labels in labels_by_number.items()
+        ]
+        return self._sum(job, relevances, labels_by_number, {"erased": table.fingerprint}, {})
 
-    def _sample(self, job: Job, removal: Removal) -> Artefact:
-        explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences or explained, explained)
-        return sample(job, Sampling(sentences, self.samples, removal, self.draws))
+    def _erase(self, job: Job, removal: Removal) -> Artefact:
+        """Return what the system says with words erased at random."""
+        decisions, split = job.explained.decisions, job.texts.split(EVALUATED)
+        sentences = decisions.count(EVALUATED, self.sentences)
+        labels = decisions.labels(EVALUATED, TEACHER_FORCING)
+        stored = StoredLabels(labels.path, EVALUATED, decisions.extraction.shard_sentences)
+
+        def compute(index: int) -> dict[str, Any]:
+            # Sentence by sentence: one draw of erased words serves all its steps.
+            ids, model = (split.source[index], split.target[index]), job.system.model
+            # Labels of the unchanged system: erased words change its probability and not its
+            # choice.
+            batch, whole_BT = stored.of([index], model.collate([ids]))
+            erased = erased_words(*ids, self.samples, self.draws)
+            p_RT = probabilities(model, batch, erased, removal)
+            now_T = batch.current_BT[0].cpu().numpy()
+            return {
+                "sentence": np.full(now_T.sum(), split.number[index]),
+                "step": np.flatnonzero(now_T),
+                "whole": whole_BT[0, now_T],
+                "erased": [*p_RT[:, now_T].T],
+            }
+
+        return store_decisions(
+            job,
+            "erased_at_random",
+            "erased at random",
+            lambda: range(sentences),
+            compute,
+            shard=SHARD,
+            sentences=sentences,
+            version=1,
+            labels=labels,
+            samples=self.samples,
+            removal=removal,
+            seed=self.draws,
+        )
 
     def _sum(
         self,
         job: Job,
         relevances: Iterable[SentenceRelevance],
-        sampled: Artefact,
+        labels_by_number: Mapping[int, ErasedLabels],
         made_by: dict[str, str],
         facts: dict[str, Any],
     ) -> Evidence:
-        # In memory: a few numbers a decision, of the test set alone.
-        erased_by_number, split = read(sampled), job.texts.split(EVALUATED)
-        index_of = {int(number): index for index, number in enumerate(split.number)}
-        numbers: list[int] = []
-        columns: dict[str, list[float]] = {}
-        for relevance in relevances:
-            # Relevance is of all explained sentences, samples may be of fewer.
-            if relevance.number in erased_by_number:
-                labels, index = erased_by_number[relevance.number], index_of[relevance.number]
-                # Drawn again and not stored: ids and seed decide the draw.
-                erased = erased_words(
-                    split.source[index], split.target[index], self.samples, self.draws
-                )
-                sums = errors(relevance, erased, labels.whole_N, labels.erased_RN)
-                numbers += [relevance.number] * len(sums["lost"])
-                for name, values in sums.items():
-                    columns.setdefault(name, []).extend(values.tolist())
-        number_U, summed = by_unit(
-            np.array(numbers), **{name: np.array(values) for name, values in columns.items()}
-        )
-        # Rows of other draws or sentences never stand in one comparison.
-        settings = {
-            "test sentences": name_sentences(number_U),
-            "samples": self.samples,
-            "draws": self.draws,
-        }
-        units = Units(job.texts.test_set, number_U, summed)
-        return Evidence(units, made_by, {SETTINGS: settings} | facts)
+        split = job.texts.split(EVALUATED)
+
+        def compute() -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+            for relevance in relevances:
+                # Relevance is of all explained sentences, words may be erased of fewer.
+                if labels := labels_by_number.get(relevance.number):
+                    ids = split.ids(relevance.number)
+                    # Drawn again and not stored: ids and seed decide the draw.
+                    erased = erased_words(*ids, self.samples, self.draws)
+                    yield relevance.number, errors(relevance, erased, labels)
+
+        # Rows of other draws never stand in one comparison.
+        settings = {"samples": self.samples, "draws": self.draws}
+        return evidence_of_sentences(job, *sum_by_sentence(compute()), made_by, settings, facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over decisions."""
@@ -188,6 +205,35 @@ class Infidelity(SumMetric):
         ]
 
 
+@dataclass(frozen=True)
+class ErasedLabels:
+    """What the labels of one sentence's decisions lose when words are erased.
+
+    Attributes:
+        first: the first decision's step; the others follow.
+        whole_N: P(label) with all words.
+        erased_RN: of each row, with some erased.
+    """
+
+    first: int
+    whole_N: np.ndarray
+    erased_RN: np.ndarray
+
+
+def load_erased(table: Artefact) -> dict[int, ErasedLabels]:
+    """Return what labels lose, by number of the sentence."""
+    # In memory: a few numbers a decision, of the test set alone.
+    columns = load_decisions(table)
+    names = ("sentence", "step", "whole", "erased")
+    number_N, step_N, whole_N, erased_NR = (columns[name] for name in names)
+    return {
+        int(number_N[rows.start]): ErasedLabels(
+            int(step_N[rows.start]), whole_N[rows], erased_NR[rows].T
+        )
+        for rows in sentence_rows(number_N)
+    }
+
+
 def equal_relevance(
     number: int, labels: ErasedLabels, source_size: int, target_size: int
 ) -> SentenceRelevance:
@@ -206,10 +252,7 @@ def equal_relevance(
 
 
 def errors(
-    relevance: SentenceRelevance,
-    erased: tuple[np.ndarray, np.ndarray],
-    whole_N: np.ndarray,
-    erased_RN: np.ndarray,
+    relevance: SentenceRelevance, erased: tuple[np.ndarray, np.ndarray], labels: ErasedLabels
 ) -> dict[str, np.ndarray]:
     """Return the mean squared error of each decision's scores, (N,).
 
@@ -220,8 +263,7 @@ def errors(
     Args:
         relevance: of one sentence, N decisions.
         erased: of each row, the words that are erased, (R, S) and (R, T).
-        whole_N: P(label) with all words.
-        erased_RN: with some erased.
+        labels: P(label) with all words, and in each row.
 
     Raises:
         NotApplicable: a word of the source has no relevance.
@@ -232,7 +274,7 @@ def errors(
     # A word that a step cannot see changes nothing there.
     foretold_RN = erased[0] @ source_NS.T + erased[1] @ np.nan_to_num(prefix_NT).T
     # In float64, since a difference of like probabilities keeps few digits.
-    lost_RN = whole_N.astype(np.float64) - erased_RN
+    lost_RN = labels.whole_N.astype(np.float64) - labels.erased_RN
     product_N, square_N = ((foretold_RN * x).mean(axis=0) for x in (lost_RN, foretold_RN))
     # Least squares in one unknown. Scores of 0 foretell nothing in any scale.
     scale_N = np.divide(product_N, square_N, out=np.zeros_like(product_N), where=square_N > 0)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.measuring.decisions import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.measurement import (
     ALTERS,
     BLIND,
@@ -21,14 +21,13 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Bounds, Units, by_unit
+from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, distances
 from xnmt_bench.metrics.robustness.figure import DEPTHS, at_depth, draw_depths
 from xnmt_bench.options import Count, Few, Positive, Seed
 from xnmt_bench.pipeline.explained import EVALUATED, Relevances
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.report.panels import family
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import RULE_SIDES
@@ -105,16 +104,29 @@ class Robustness(SumMetric):
         yield self.plan(job, lambda: self._evidence(job), explained=True)
 
     def _evidence(self, job: Job) -> Evidence:
-        explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences, explained)
-        reference = job.relevance(TEACHER_FORCING)
+        sentences = job.explained.decisions.count(EVALUATED, self.sentences)
+        reference, split = job.relevance(TEACHER_FORCING), job.texts.split(EVALUATED)
         moved, permuted = self._move(job, sentences), self._permute(job, sentences)
-        sentence_N, columns = _compare(job.texts.split(EVALUATED), reference, moved, permuted)
-        counts = {f"of {name}": ~np.isnan(values) for name, values in columns.items()}
-        numbers = {name: np.nan_to_num(values) for name, values in columns.items()}
-        number_U, summed = by_unit(sentence_N, **numbers, **counts)
+
+        def compute() -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+            # The changed systems' relevance is of the first sentences only.
+            for under_noise, under_others, unchanged in zip(
+                zip(*moved, strict=True),
+                zip(*permuted.values(), strict=True),
+                reference,
+                strict=False,
+            ):
+                ids = split.ids(unchanged.number)
+                columns = {"moved": distances(unchanged, under_noise, *ids)}
+                for depth, other in enumerate(under_others):
+                    compared = compare_order(unchanged, other, *ids)
+                    columns |= {at_depth(name, depth): x_N for name, x_N in compared.items()}
+                # Each number has a count of its own, since NaN stands for a missing one.
+                counts = {f"of {name}": ~np.isnan(x_N) for name, x_N in columns.items()}
+                numbers = {name: np.nan_to_num(x_N) for name, x_N in columns.items()}
+                yield unchanged.number, numbers | counts
+
         settings = {
-            "test sentences": name_sentences(number_U),
             "samples": self.samples,
             "radius": self.radius,
             "depths": len(permuted),
@@ -125,8 +137,8 @@ class Robustness(SumMetric):
         made_by |= {
             f"permuted {name}": relevances.fingerprint for name, relevances in permuted.items()
         }
-        facts = {SETTINGS: settings, DEPTHS: [*permuted]}
-        return Evidence(Units(job.texts.test_set, number_U, summed), made_by, facts)
+        sums = sum_by_sentence(compute())
+        return evidence_of_sentences(job, *sums, made_by, settings, {DEPTHS: [*permuted]})
 
     def _move(self, job: Job, sentences: int) -> list[Relevances]:
         """Return relevance under each noise."""
@@ -220,29 +232,3 @@ def _chances(rows: Sequence[ScoredRow]) -> list[str]:
             text = " and ".join(chances)
             notes.append(f"{corpus} {nmt}: a drawn word would be the same first word in {text}.")
     return notes
-
-
-def _compare(
-    split: EncodedSplit,
-    reference: Relevances,
-    moved: Sequence[Relevances],
-    permuted: Mapping[str, Relevances],
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the sentence of each decision, and its numbers, NaN where there are none, (N,)."""
-    index_of = {int(number): index for index, number in enumerate(split.number)}
-    sentences: list[int] = []
-    parts: dict[str, list[np.ndarray]] = {}
-    # The changed systems' relevance is of the first sentences only.
-    for under_noise, under_others, unchanged in zip(
-        zip(*moved, strict=True), zip(*permuted.values(), strict=True), reference, strict=False
-    ):
-        index = index_of[unchanged.number]
-        ids = split.source[index], split.target[index]
-        columns = {"moved": distances(unchanged, under_noise, *ids)}
-        for depth, other in enumerate(under_others):
-            compared = compare_order(unchanged, other, *ids)
-            columns |= {at_depth(name, depth): values for name, values in compared.items()}
-        sentences += [unchanged.number] * len(columns["moved"])
-        for name, values in columns.items():
-            parts.setdefault(name, []).append(values)
-    return np.array(sentences), {name: np.concatenate(values) for name, values in parts.items()}

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from itertools import islice
+from typing import Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.decisions import evidence_of_sentences
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Bounds, Units, by_unit
-from xnmt_bench.metrics.soft.stage import KINDS, Sampling, measure_distances, read
+from xnmt_bench.measuring.units import Bounds, by_unit
+from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.retention import KINDS, chances_of
 from xnmt_bench.options import Count, Few, Seed, Share
+from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.texts import name_sentences
+from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Artefact
 
 three_digits = "{:.3f}".format
+SHARD = 20  # sentences
 NARROW = 0.01  # a distance without any word below which a decision depends on none
 # Result columns of what is kept and removed, by the scores and at one retention.
 RESULTS = dict(zip(KINDS, ("soft_ns", "soft_nc", "pi_soft_ns", "pi_soft_nc"), strict=True))
@@ -93,22 +100,50 @@ class SoftErasure(SumMetric):
         yield self.plan(job, lambda: self._evidence(job), explained=True)
 
     def _evidence(self, job: Job) -> Evidence:
-        explained = job.explained.decisions.count(EVALUATED)
-        sentences = min(self.sentences or explained, explained)
-        # Part of the artefact's name: rows of other draws are never read for these.
-        sampling = Sampling(sentences, self.samples, self.retention, self.draws)
-        moved = measure_distances(job, sampling)
-        columns = read(moved)
-        number_U, sums = by_unit(columns["sentence"], **sums_of(columns))
-        settings = {
-            "test sentences": name_sentences(number_U),
-            "samples": self.samples,
-            "retention": self.retention,
-            "draws": self.draws,
-        }
-        facts = {SETTINGS: settings, "flat": int(columns["flat"].sum())}
-        made_by = {"distances": moved.fingerprint}
-        return Evidence(Units(job.texts.test_set, number_U, sums), made_by, facts)
+        table = self._move(job)
+        columns = load_decisions(table)
+        units = by_unit(columns["sentence"], **sums_of(columns))
+        settings = {"samples": self.samples, "retention": self.retention, "draws": self.draws}
+        facts = {"flat": int(columns["flat"].sum())}
+        return evidence_of_sentences(job, *units, {"distances": table.fingerprint}, settings, facts)
+
+    def _move(self, job: Job) -> Artefact:
+        """Return how far each decision's distribution moves, by the relevance of the explainer."""
+        relevances = job.relevance(TEACHER_FORCING)
+        sentences = job.explained.decisions.count(EVALUATED, self.sentences)
+
+        def compute(relevance: SentenceRelevance) -> dict[str, Any]:
+            ids = job.texts.split(EVALUATED).ids(relevance.number)
+            chances, retention_N, flat_N = chances_of(relevance, *ids, self.retention)
+            steps = range(relevance.first, relevance.first + len(retention_N))
+            model = job.system.model
+            nothing_N, moved_KNR = distances(
+                model, model.collate([ids]), steps, chances, self.samples, self.draws
+            )
+            columns = {
+                "sentence": np.full(len(steps), relevance.number),
+                "step": np.array(steps),
+                "nothing": nothing_N,
+                "retention": retention_N,
+                "flat": flat_N,
+            }
+            named = zip(KINDS, moved_KNR, strict=True)
+            return columns | {kind: [*moved_NR] for kind, moved_NR in named}
+
+        return store_decisions(
+            job,
+            "softly_erased",
+            "soft erasure",
+            lambda: islice(relevances, sentences),
+            compute,
+            shard=SHARD,
+            sentences=sentences,
+            version=1,
+            relevance=relevances.fingerprint,
+            samples=self.samples,
+            retention=self.retention,
+            seed=self.draws,
+        )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over the decisions that depend on words."""
@@ -144,7 +179,7 @@ def sums_of(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the numbers of each decision, 0 where no word makes a difference, (N,).
 
     Args:
-        columns: of `stage.read`.
+        columns: of the table `softly_erased`.
     """
     nothing_N = columns["nothing"].astype(np.float64)
     usable_N = nothing_N >= NARROW

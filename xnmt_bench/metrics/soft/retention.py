@@ -2,13 +2,21 @@
 
 Zhao and Aletras (2023) keep each dimension of a word's embedding with a probability that follows
 from the word's score. Source and prefix words are scaled apart, since the scores of the two sides
-need not compare. Shapes: X words of a side.
+need not compare.
+
+Shapes: X words of a side; N decisions of one sentence, S source ids, T target ids; K ways to keep
+words.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from xnmt_bench.metrics.soft.distances import Keep
+from xnmt_bench.rules.table import SentenceRelevance
+
+# By the explainer's scores, and by the same at one retention: the words named kept, and taken away.
+KINDS = ("kept", "removed", "level_kept", "level_removed")
 FLAT = 0.5  # of a side whose words are all as relevant
 
 
@@ -44,3 +52,40 @@ def level(scaled_X: np.ndarray, retention: float) -> np.ndarray:
     if mean >= retention:
         return np.asarray(scaled_X * (retention / mean))
     return np.asarray(1 - (1 - scaled_X) * ((1 - retention) / (1 - mean)))
+
+
+def chances_of(
+    relevance: SentenceRelevance, source_S: np.ndarray, target_T: np.ndarray, retention: float
+) -> tuple[Keep, np.ndarray, np.ndarray]:
+    """Return the chance of each word's dimensions to be kept, in the order of `KINDS`.
+
+    Args:
+        relevance: of one sentence, N decisions.
+        source_S: its source ids.
+        target_T: its target ids.
+        retention: what the levelled scores keep on average.
+
+    Returns:
+        The chances, (K, N, S) and (K, N, T); the mean chance of a decision's words by their
+        scores, (N,); and whether all words of a side are as relevant, (N,).
+
+    Raises:
+        NotApplicable: a word that a decision sees has no relevance.
+    """
+    count = len(relevance.source_TS)
+    # 1 for what is kept whole: special symbols, and words that a step does not see.
+    source_KNS, target_KNT = (np.ones((len(KINDS), count, len(x))) for x in (source_S, target_T))
+    retention_N, flat_N = np.ones(count), np.zeros(count, dtype=bool)
+    for n, sides in enumerate(relevance.visible_words(source_S, target_T)):
+        scaled = [scale(scores) for _, scores in sides]
+        for chances_KNX, (places, _), scaled_X in zip(
+            (source_KNS, target_KNT), sides, scaled, strict=True
+        ):
+            levelled_X = level(scaled_X, retention)
+            # What is taken away is what the other keeps, so the chances are turned round.
+            chances_KNX[:, n, places] = [scaled_X, 1 - scaled_X, levelled_X, 1 - levelled_X]
+        if any(map(len, scaled)):
+            retention_N[n] = np.concatenate(scaled).mean()
+        # A side of one word has no order to lack.
+        flat_N[n] = any(len(scores) > 1 and is_flat(scores) for _, scores in sides)
+    return (source_KNS, target_KNT), retention_N, flat_N

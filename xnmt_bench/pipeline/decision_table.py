@@ -1,0 +1,97 @@
+"""Tables with a row for each decision of the test set, in the store.
+
+A metric that changes words says what it computes of a sentence's decisions. Here the sentences are
+walked, and their rows kept shard by shard, so that a killed run goes on where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.engine import make_shards
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.table import shard_paths, shards
+from xnmt_bench.store import Artefact, Work
+
+Part = TypeVar("Part")
+Columns = dict[str, np.ndarray]
+
+
+def store_decisions(
+    job: Job,
+    stage: str,
+    title: str,
+    parts: Callable[[], Iterable[Part]],
+    compute: Callable[[Part], Mapping[str, np.ndarray | list[Any]]],
+    *,
+    shard: int,
+    sentences: int,
+    version: int,
+    **recipe: Any,
+) -> Artefact:
+    """Return a table of decisions by the job's system; it is made if it is missing.
+
+    Args:
+        job: whose system decides.
+        stage: the table's name in the store.
+        title: what is computed, for progress and times.
+        parts: returns what `compute` needs of each sentence, or of several at once. It is called
+            only where the table is missing.
+        compute: returns columns with a row for each decision of a part; a list holds several
+            numbers of each decision.
+        shard: parts in a shard.
+        sentences: of the test set, from the first.
+        version: of `compute`; see `Store.make`.
+        recipe: what decides the numbers beside the system and the sentences.
+    """
+
+    def work(folder: Path) -> None:
+        all_parts = [*parts()]
+        in_shards = [all_parts[start : start + shard] for start in range(0, len(all_parts), shard)]
+        paths = shard_paths(folder, EVALUATED, len(in_shards))
+
+        def make(numbers: Sequence[int]) -> Iterator[int]:
+            for number in numbers:
+                tables = [pa.table(dict(compute(part))) for part in in_shards[number]]
+                paths[number].parent.mkdir(exist_ok=True)
+                write_table(_join(tables), paths[number])
+                yield number
+
+        make_shards(folder, EVALUATED, paths, make, title, job.progress)
+
+    return job.store.make(
+        stage,
+        work,
+        version=version,
+        amount=Work(f"{title} of {job.system.name}", sentences, "sentences"),
+        model=job.system,
+        sentences=sentences,
+        **recipe,
+    )
+
+
+def load_decisions(artefact: Artefact, names: Sequence[str] | None = None) -> Columns:
+    """Return columns of a table of decisions, (N,); (N, R) where each decision has R numbers.
+
+    A number that some shards lack is NaN there.
+
+    Args:
+        artefact: the table.
+        names: of the columns; all, if not given.
+    """
+    table = _join([read_table(path, names) for path in shards(artefact.path, EVALUATED)])
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    # Several numbers are a list in each cell, of one length everywhere, so they stack.
+    return {n: np.stack([*x]) if x.dtype == object else x for n, x in columns.items()}
+
+
+def _join(tables: Sequence[pa.Table]) -> pa.Table:
+    # Empty lists alone have no type, and some shards lack a column.
+    return pa.concat_tables(tables, promote_options="default")
