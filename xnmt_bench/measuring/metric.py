@@ -352,7 +352,7 @@ class Metric(ABC):
             of_own_model = explained and doubts is None and job.door("relevance") is None
             if evidence is None or not of_own_model:
                 return evidence
-            # Explanations of a model that hardly translates mean little, whatever their order.
+            # Explanations of a model that hardly translates mean little.
             facts = evidence.facts | {AGREEMENT: job.explained.decisions.agreement}
             return replace(evidence, facts=facts)
 

@@ -131,7 +131,7 @@ def summarise(
             rows = [s for pivot in (panel.ceilings | panel.rows) for s in panel.of(pivot, name)]
             remark = "blind" if panel.blind(name) else "ceiling" if name in ceilings else ""
             unranked = bool(remark)
-            # A seed of its own is no mean over those of its block.
+            # A row of fewer seeds than its block is another mean.
             if 0 < (count := len(_seeds(panel, name))) < most_seeds:
                 remark = ", ".join(filter(None, [remark, f"{count} of {most_seeds} seeds"]))
             cells = [Cell(text) for text in (*texts, f"{name} ({remark})" if remark else name)]

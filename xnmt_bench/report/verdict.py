@@ -9,7 +9,7 @@ from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
 from xnmt_bench.report.panels import distinguish, doubts_about, panels, pivot_values_of
 from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
 
-# Their order, and how they are said.
+# The order of the words, and the text of each.
 PHRASES = {
     "better": (0, "better than every blind row"),
     "alike": (1, "not told apart from {against}"),

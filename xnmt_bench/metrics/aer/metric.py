@@ -175,7 +175,7 @@ class AER(SumMetric):
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
-            if kind == "eflomal":  # which learns from it, whatever explains
+            if kind == "eflomal":  # which learns from it
                 settings["training text"] = job.texts.training_text
             if method != FORWARD and kind == "explained":
                 settings[REVERSE] = alignments.reverse_family[:6]
