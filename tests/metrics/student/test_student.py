@@ -24,6 +24,7 @@ from xnmt_bench.metrics.student.stages import (
     translate_and_score,
 )
 from xnmt_bench.metrics.student.training import StudentTraining
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.parquet import column_names
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.report import collect
@@ -32,11 +33,18 @@ from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Store
 from xnmt_bench.trainer import TrainerOptions
 
+SIZES = {"layers": 1, "heads": 2, "dimension": 32, "feed_forward": 64, "dropout": 0.0}
 OPTIONS = StudentOptions(
-    layers=1, heads=2, dimension=32, feed_forward=64, dropout=0.0, batch_tokens=500,
-    learning_rate=5e-3, warmup_steps=20, label_smoothing=0.0, max_epochs=12, patience=12,
+    SIZES,
+    NMTTrainingOptions(
+        batch_tokens=500, learning_rate=5e-3, warmup_steps=20, label_smoothing=0.0,
+        max_epochs=12, patience=12,
+    ),
     validation_share=0.1,
 )  # fmt: skip
+QUICK = replace(
+    OPTIONS, sizes=SIZES | {"dimension": 16}, training=replace(OPTIONS.training, max_epochs=1)
+)
 SMALL = [
     *("metric=[student]", "metric.student.operators=[replace]", "metric.student.maps=[reference]"),
     *("metric.student.layers=1", "metric.student.dimension=16", "metric.student.feed_forward=32"),
@@ -177,8 +185,7 @@ def test_relevance_of_training_sentences_is_the_explainers(job):
 
 
 def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
-    options = replace(OPTIONS, max_epochs=1, dimension=16)
-    students = Students(job, options, beam=1)
+    students = Students(job, QUICK, beam=1)
     trained = students.trained("replace", "own")
     outputs = students.outputs("replace", "own", "translation")
     columns = read_outputs(outputs)
@@ -192,7 +199,7 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
 
     monkeypatch.setattr("xnmt_bench.fitting.fit", never)
     monkeypatch.setattr("xnmt_bench.metrics.student.stages.translate_and_score", never)
-    again = Students(Job(job.config), options, beam=1)
+    again = Students(Job(job.config), QUICK, beam=1)
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.
     with pytest.raises(AssertionError, match="made a second time"):
@@ -237,7 +244,7 @@ def test_the_table_from_the_command_line(tmp_path, workplace):
 
 def test_an_exchanged_map_is_that_of_another_sentence(job):
     """In training and at the test; and what a map explains decides it too."""
-    students = Students(job, replace(OPTIONS, max_epochs=1, dimension=16), beam=1)
+    students = Students(job, QUICK, beam=1)
     for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
         own, exchanged = (students._open_maps(g, split, scenario) for g in ("own", "exchanged"))
         assert isinstance(exchanged, ExchangedMaps)
@@ -249,7 +256,7 @@ def test_an_exchanged_map_is_that_of_another_sentence(job):
 
 def test_one_sentence_has_no_map_of_another(job):
     one = job.changed({"rules": {"test_sentences": 1}})
-    students = Students(one, replace(OPTIONS, max_epochs=1, dimension=16), beam=1)
+    students = Students(one, QUICK, beam=1)
     assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
     with pytest.raises(NotApplicable, match="no map of another sentence"):
         students._open_maps("exchanged", "test", GOLDEN)
@@ -257,15 +264,14 @@ def test_one_sentence_has_no_map_of_another(job):
 
 def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
     unmade("student", "student_outputs")
-    options = replace(OPTIONS, max_epochs=1, dimension=16)
-    one = Students(job, options, beam=1)
+    one = Students(job, QUICK, beam=1)
     trained = [
         one.trained("replace", "own"),
         one.trained("replace", "exchanged"),
         one.trained("replace", "none"),
-        Students(job.changed({"seed": 1}), options, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"seed": 1}}), options, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"train_sentences": 59}}), options, 1).trained(
+        Students(job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
+        Students(job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
+        Students(job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
             "replace", "own"
         ),
     ]
@@ -274,8 +280,8 @@ def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
     outputs = [
         one.outputs("replace", "own", "reference"),
         one.outputs("replace", "own", "translation"),
-        Students(job, options, beam=2).outputs("replace", "own", "reference"),
-        Students(job.changed({"rules": {"test_sentences": 19}}), options, 1).outputs(
+        Students(job, QUICK, beam=2).outputs("replace", "own", "reference"),
+        Students(job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
             "replace", "own", "reference"
         ),
     ]

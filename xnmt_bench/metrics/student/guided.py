@@ -108,10 +108,7 @@ class GuidedTransformer(Transformer):
         source_subwords: the source vocabulary.
         target_subwords: the target vocabulary.
         operator: how the map changes attention to the source; None for a student without maps.
-        heads: of each attention.
-        dimension: of embeddings and states.
-        dropout: share of activations dropped in training.
-        sizes: further sizes of the Transformer.
+        sizes: of the Transformer, by its arguments' names.
     """
 
     def __init__(
@@ -119,19 +116,17 @@ class GuidedTransformer(Transformer):
         source_subwords: Subwords,
         target_subwords: Subwords,
         operator: Operator | None,
-        heads: int,
-        dimension: int,
-        dropout: float,
-        **sizes: int,
+        **sizes: Any,
     ) -> None:
-        size = {"heads": heads, "dimension": dimension, "dropout": dropout}
-        super().__init__(source_subwords, target_subwords, **size, **sizes)  # type: ignore[arg-type]
+        super().__init__(source_subwords, target_subwords, **sizes)
         self.operator = operator
         if operator is not None:
             for layer in self.decoder:
-                guided = GuidedAttention(dimension, heads, dropout, operator)
+                free: MultiHeadAttention = layer.cross_attention  # type: ignore[assignment]
+                size = (free.query.in_features, free.heads, free.dropout)
+                guided = GuidedAttention(*size, operator)
                 # Every student of a seed starts from the same weights.
-                guided.load_state_dict(layer.cross_attention.state_dict())  # type: ignore[union-attr]
+                guided.load_state_dict(free.state_dict())
                 layer.cross_attention = guided
 
     def encode_batch(self, batch: Batch) -> Encoding:

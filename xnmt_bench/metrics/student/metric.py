@@ -35,6 +35,7 @@ from xnmt_bench.metrics.student.stages import (
     Students,
     read_outputs,
 )
+from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import Count, Few, Positive, Rate, Share, Size
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -140,20 +141,17 @@ class Student(SumMetric):
         # Each once, however often it is given.
         self.operators, self.maps = tuple(dict.fromkeys(operators)), tuple(dict.fromkeys(maps))
         self.controls, self.beam = tuple(dict.fromkeys(controls)), beam
-        self.options = StudentOptions(
-            layers,
-            heads,
-            dimension,
-            feed_forward,
-            dropout,
-            batch_tokens,
-            learning_rate,
-            warmup_steps,
-            label_smoothing,
-            max_epochs,
-            patience,
-            validation_share,
+        sizes = {
+            "layers": layers,
+            "heads": heads,
+            "dimension": dimension,
+            "feed_forward": feed_forward,
+            "dropout": dropout,
+        }
+        training = NMTTrainingOptions(
+            batch_tokens, learning_rate, warmup_steps, label_smoothing, max_epochs, patience
         )
+        self.options = StudentOptions(sizes, training, validation_share)
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the rows of the explainer's students, and of the controls."""

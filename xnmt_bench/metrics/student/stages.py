@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -46,34 +46,15 @@ SCENARIOS: dict[MapOf, Scenario] = {"reference": GOLDEN, "translation": REAL}
 class StudentOptions:
     """What decides a student beside its sentences and maps.
 
-    Its attributes are the arguments of `Student`, which describes them.
+    Attributes:
+        sizes: arguments of the Transformer.
+        training: of its training.
+        validation_share: share of the training sentences that is held out, the last ones.
     """
 
-    layers: int
-    heads: int
-    dimension: int
-    feed_forward: int
-    dropout: float
-    batch_tokens: int
-    learning_rate: float
-    warmup_steps: int
-    label_smoothing: float
-    max_epochs: int
-    patience: int
+    sizes: Mapping[str, Any]
+    training: NMTTrainingOptions
     validation_share: float
-
-    @property
-    def sizes(self) -> dict[str, Any]:
-        """The arguments of the Transformer."""
-        names = ("layers", "heads", "dimension", "feed_forward", "dropout")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def training(self) -> NMTTrainingOptions:
-        """The options of an NMT training."""
-        training = {k: v for k, v in asdict(self).items() if k not in self.sizes}
-        del training["validation_share"]
-        return NMTTrainingOptions(**training)
 
 
 class Students:

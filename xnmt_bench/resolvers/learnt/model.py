@@ -78,28 +78,9 @@ class Model:
         assign_pronouns(passage, self.trees, self.threshold)
         return passage
 
-    def save(self, path: Path) -> None:
-        """Write the numbers as JSON, compressed; the same model gives the same bytes."""
-        trees = {
-            # Six digits, so that the file, which comes with the package, stays small.
-            name: np.round(getattr(self.trees, name), 6).tolist()
-            for name in ("roots", "feature", "threshold", "left", "right", "value")
-        }
-        content = {
-            # With weights of another order of features, every score would be wrong in silence.
-            "features": list(FEATURES),
-            "trees": trees | {"bias": self.trees.bias},
-            "threshold": self.threshold,
-            "given_names": self.lexicon.given_names,
-            "nouns": self.lexicon.nouns,
-        }
-        text = json.dumps(content, separators=(",", ":"), sort_keys=True)
-        # No time of writing in the file.
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
-
     @classmethod
     def load(cls, path: Path = WEIGHTS) -> Model:
-        """Return a model as `save` wrote it.
+        """Return a model as `benchmarks/resolver/train.py` writes it.
 
         Raises:
             DataError: the file is damaged, or of other features.

@@ -356,29 +356,3 @@ FEATURES = (
     "best_other_fit",
     "is_nearest",
 )
-# What the features of a name would be, were it a noun that names a person.
-OF_A_NOUN = {
-    "is_name": 0.0,
-    "is_noun": 1.0,
-    "names_between": 0.0,
-    "entity_names": 0.0,
-    "is_earliest_name": 0.0,
-    "gender_fit": 0.0,
-    "best_other_fit": 0.0,
-    "gender_known": 0.0,
-    "person": 2.0,
-    "the_before": 1.0,
-    "definite": 1.0,
-    "long_name": 0.0,
-    "length": 2.0,
-    "upper": 0.0,
-}
-
-
-def as_nouns(features: np.ndarray) -> np.ndarray:
-    """Return features with each name as a noun that names a person; nouns and pronouns stay."""
-    changed = features.copy()
-    names = features[:, FEATURES.index("is_name")] > 0
-    for name, value in OF_A_NOUN.items():
-        changed[names, FEATURES.index(name)] = value
-    return changed

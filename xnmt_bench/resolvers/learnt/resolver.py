@@ -18,7 +18,7 @@ class Learnt(Resolver):
     """Names joined by their words, and pronouns assigned by boosted trees; see README.md.
 
     Args:
-        path: other weights, as `python -m xnmt_bench.resolvers.learnt.train` writes them; None for
+        path: other weights, as `python -m benchmarks.resolver.train` writes them; None for
             those of the package.
 
     Raises:

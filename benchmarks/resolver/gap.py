@@ -1,6 +1,6 @@
 """F1 on GAP (Webster et al. 2018) of ways to resolve a pronoun.
 
-    python -m xnmt_bench.resolvers.learnt.gap DIR
+    python -m benchmarks.resolver.gap DIR
 
 DIR holds `gap-test.tsv.gz`. A row's pronoun is taken to stand for a name where the entity that it
 is assigned to has a mention that overlaps the name. The last three rows are given the two names.
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.resolver.data import GapRow, Stretch, read_gap
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.resolvers.learnt.data import GapRow, Stretch, read_gap
 from xnmt_bench.resolvers.learnt.entities import Entity
 from xnmt_bench.resolvers.learnt.mentions import Mention
 from xnmt_bench.resolvers.learnt.model import Model, assign_pronouns
@@ -197,7 +197,7 @@ def _mean(scores: Sequence[F1]) -> F1:
 def main(arguments: list[str] | None = None) -> int:
     """Print the table of the card; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m xnmt_bench.resolvers.learnt.gap",
+        prog="python -m benchmarks.resolver.gap",
         description="F1 on GAP of the resolver that comes with the package, and of baselines.",
     )
     parser.add_argument("folder", type=Path, help="holds gap-test.tsv.gz")

@@ -1,6 +1,6 @@
 """Learns the resolver that comes with the package from GAP and LitBank.
 
-    python -m xnmt_bench.resolvers.learnt.train DIR [WEIGHTS]
+    python -m benchmarks.resolver.train DIR [WEIGHTS]
 
 DIR holds `gap-development.tsv.gz`, `gap-validation.tsv.gz` and `litbank_coref_brat.tar.gz`. The
 weights go where the package reads them from, or into the file WEIGHTS. Needs scikit-learn
@@ -10,6 +10,8 @@ weights go where the package reads them from, or into the file WEIGHTS. Needs sc
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import logging
 import sys
 from collections import Counter
@@ -19,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.resolvers.learnt.data import (
+from benchmarks.resolver.data import (
     LITBANK,
     Chained,
     GapRow,
@@ -28,12 +29,13 @@ from xnmt_bench.resolvers.learnt.data import (
     read_gap,
     read_litbank,
 )
+from benchmarks.resolver.gap import answer_by_model, holds, mention_at, score
+from xnmt_bench.errors import XnmtError
 from xnmt_bench.resolvers.learnt.entities import Entity, name_words
-from xnmt_bench.resolvers.learnt.gap import answer_by_model, holds, mention_at, score
 from xnmt_bench.resolvers.learnt.lexicon import Lexicon, Pair
 from xnmt_bench.resolvers.learnt.mentions import Mention
 from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model, Trees, assign_pronouns
-from xnmt_bench.resolvers.learnt.passage import FEATURES, PERSONAL, Passage, as_nouns
+from xnmt_bench.resolvers.learnt.passage import FEATURES, PERSONAL, Passage
 
 log = logging.getLogger(__name__)
 SEED = 0
@@ -49,6 +51,24 @@ TREES = {
     "subsample": 0.5,
     "max_features": 0.3,
 }
+# What the features of a name would be, were it a noun that names a person.
+OF_A_NOUN = {
+    "is_name": 0.0,
+    "is_noun": 1.0,
+    "names_between": 0.0,
+    "entity_names": 0.0,
+    "is_earliest_name": 0.0,
+    "gender_fit": 0.0,
+    "best_other_fit": 0.0,
+    "gender_known": 0.0,
+    "person": 2.0,
+    "the_before": 1.0,
+    "definite": 1.0,
+    "long_name": 0.0,
+    "length": 2.0,
+    "upper": 0.0,
+}
+
 THRESHOLDS = np.arange(-3.0, 1.01, 0.25)
 Examples = tuple[list[np.ndarray], list[np.ndarray]]  # features and labels, pronoun by pronoun
 
@@ -239,6 +259,15 @@ def _gap_examples(
         yield as_nouns(features), np.array(labels)
 
 
+def as_nouns(features: np.ndarray) -> np.ndarray:
+    """Return features with each name as a noun that names a person; nouns and pronouns stay."""
+    changed = features.copy()
+    names = features[:, FEATURES.index("is_name")] > 0
+    for name, value in OF_A_NOUN.items():
+        changed[names, FEATURES.index(name)] = value
+    return changed
+
+
 def _add(examples: Examples, pairs: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
     for features, labels in pairs:
         examples[0].append(features)
@@ -301,10 +330,30 @@ def _link_f1(model: Model, parts: Sequence[Chained]) -> float:
     return 2 * right / (linked + linkable)
 
 
+def save(model: Model, path: Path) -> None:
+    """Write the numbers of a model as JSON, compressed; the same model gives the same bytes."""
+    trees = {
+        # Six digits, so that the file, which comes with the package, stays small.
+        name: np.round(getattr(model.trees, name), 6).tolist()
+        for name in ("roots", "feature", "threshold", "left", "right", "value")
+    }
+    content = {
+        # With weights of another order of features, every score would be wrong in silence.
+        "features": list(FEATURES),
+        "trees": trees | {"bias": model.trees.bias},
+        "threshold": model.threshold,
+        "given_names": model.lexicon.given_names,
+        "nouns": model.lexicon.nouns,
+    }
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    # No time of writing in the file.
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Train and write the weights; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m xnmt_bench.resolvers.learnt.train",
+        prog="python -m benchmarks.resolver.train",
         description="Learns the resolver that comes with the package from GAP and LitBank.",
     )
     files = f"gap-development.tsv.gz, gap-validation.tsv.gz and {LITBANK}"
@@ -316,7 +365,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         model = train(chosen.folder)
-        model.save(chosen.weights)
+        save(model, chosen.weights)
     except (XnmtError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
