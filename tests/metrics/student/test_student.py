@@ -1,5 +1,6 @@
 """Students on the toy corpus: maps, planted truth, rows, notes and slips."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -205,6 +206,14 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
     with pytest.raises(AssertionError, match="made a second time"):
         again.trained("add", "own")
     assert again.trained("replace", "own").path == trained.path
+
+
+def test_the_settings_of_a_row_name_every_option_of_its_students():
+    arguments = {*inspect.signature(Student).parameters}
+    assert {*Student()._settings} == arguments - {"operators", "maps", "controls", "beam"}
+    assert Student(dimension=64, patience=9)._settings.items() >= {
+        ("dimension", 64), ("patience", 9), ("dropout", 0.1),
+    }  # fmt: skip
 
 
 def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, job):

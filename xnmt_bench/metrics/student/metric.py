@@ -148,10 +148,16 @@ class Student(SumMetric):
             "feed_forward": feed_forward,
             "dropout": dropout,
         }
-        training = NMTTrainingOptions(
-            batch_tokens, learning_rate, warmup_steps, label_smoothing, max_epochs, patience
-        )
-        self.options = StudentOptions(sizes, training, validation_share)
+        training: dict[str, Any] = {
+            "batch_tokens": batch_tokens,
+            "learning_rate": learning_rate,
+            "warmup_steps": warmup_steps,
+            "label_smoothing": label_smoothing,
+            "max_epochs": max_epochs,
+            "patience": patience,
+        }
+        self.options = StudentOptions(sizes, NMTTrainingOptions(**training), validation_share)
+        self._settings = sizes | training | {"validation_share": validation_share}
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the rows of the explainer's students, and of the controls."""
@@ -206,7 +212,7 @@ class Student(SumMetric):
             **job.learning_settings,
             # What these maps explain is decided by the search of the system that is explained.
             **({"searched": job.search_settings} if map_of == "translation" else {}),
-            **{f"student {name}": value for name, value in vars(self.options).items()},
+            **{f"student {name}": value for name, value in self._settings.items()},
         }
         facts: dict[str, Any] = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
         if doubts := job.decisions().describe_left_out(EVALUATED, SCENARIOS[map_of]):
