@@ -45,8 +45,8 @@ def verdict(
         for pivot in panel.rows:
             if pivot not in metric.csv_only and panel.ranked(pivot):
                 start = ", ".join(filter(None, [f"By {panel.heading(pivot)}", phrase]))
-                found = of_panel.get(pivot, {})
-                yield f"{start}: {_describe(metric.headline, found) or NOTHING_BLIND}."
+                of_pivot = of_panel.get(pivot, {})
+                yield f"{start}: {_describe(metric.headline, of_pivot) or NOTHING_BLIND}."
 
 
 def agreements(scored: Sequence[ScoredRow]) -> list[str]:
