@@ -20,7 +20,6 @@ from xnmt_bench.progress import duration
 from xnmt_bench.registry import instantiate
 from xnmt_bench.store import PARTIAL, Artefact, Store, Work
 
-STAGES = ("system", "labels", "rules")  # what `until` may name
 # All that is behind these depends on what is in them, and cannot be named before they are made.
 FOUNDATIONS = ("subwords", "encoded", "nmt")
 

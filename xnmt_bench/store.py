@@ -155,7 +155,7 @@ class Artefact:
         recipe: everything that decided it.
         facts: what is worth keeping (counts, scores) and decided nothing.
         files: the SHA-256 of each of its files, by name.
-        versions: of the libraries that made it, by name; empty for an older artefact.
+        versions: of the libraries that made it, by name.
         kind: of the work that it took, as `Work` has it; empty where none was measured.
         seconds: what making it took; None where that was not measured, as after a kill.
     """
@@ -203,8 +203,8 @@ class Artefact:
             StoreError: no artefact is there, or its description is damaged.
         """
         meta = _read_meta(path)
-        versions, took = meta.get("versions", {}), meta.get("took", {})
-        described = meta["recipe"], meta["facts"], meta["files"], versions
+        took = meta.get("took", {})
+        described = meta["recipe"], meta["facts"], meta["files"], meta["versions"]
         return cls(path, *described, took.get("kind", ""), took.get("seconds"))
 
     def _state(self) -> tuple[tuple[str, int, int], ...]:

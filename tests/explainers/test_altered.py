@@ -121,7 +121,7 @@ def test_rules_count_the_code_of_the_altered_explainer(workplace, monkeypatch):
     edited = job_of(
         workplace, "explainer=noisy", "explainer.phi.of=gradient_norm"
     ).explained._recipe
-    assert recipe.pop("code_of_altered") != edited.pop("code_of_altered") == "edited"
+    assert recipe.pop("code_of_altered") != edited.pop("code_of_altered") == ["edited"]
     assert recipe == edited
 
 

@@ -1,6 +1,7 @@
 """Judges that an explainer cannot please by how it chooses its words."""
 
 import json
+import math
 from collections import Counter
 from itertools import permutations
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ def job_for(workplace, explainer, *more):
 
 
 def perplexity(judge):
-    return judge.scores().perplexity
+    return math.exp(-judge.scores().log_likelihood_N.mean())
 
 
 def small_contexts(seed=0, sentences=30, words=5):

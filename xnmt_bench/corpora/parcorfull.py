@@ -183,15 +183,16 @@ class ParCorFull(Corpus):
         files = sorted(path for folder in folders for path in folder.glob("*/*.xml"))
         if not files:
             raise DataError(self._root, None, f"no XML files of {', '.join(self._parts)} are here")
-        recipe = {
+        return {
             "kind": "parcorfull",
             "training": self._training.recipe(),
             "files": {str(p.relative_to(self._root)): file_hash(p) for p in files},
             "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
             "needed": self._needed,
-        } | ({"lowercase": True} if self._lowercase else {})
-        # Sentences are numbered in the order of the parts; recipes of before have sorted ones.
-        return recipe if self._parts == sorted(self._parts) else recipe | {"parts": self._parts}
+            "lowercase": self._lowercase,
+            # Sentences are numbered in the order of the parts.
+            "parts": self._parts,
+        }
 
 
 def carried(mentions: Iterable[Mention], place: Mapping[int, int]) -> tuple[Mention, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xnmt_bench.corpora.subwords import EOS, NO_WORD, SEPARATOR, Subwords, Tied
 
@@ -23,13 +22,6 @@ class Context:
     sentences: int = 0
     target: bool = True
     following: int = 0
-
-    def recipe(self) -> dict[str, Any]:
-        """Return what decides the ids."""
-        recipe: dict[str, Any] = {"sentences": self.sentences, "target": self.target}
-        if self.following:  # left out where there is none, as in older recipes
-            recipe["following"] = self.following
-        return recipe
 
 
 ALONE = Context()  # of a system that reads the current sentence alone

@@ -131,7 +131,8 @@ class TsvCorpus(Corpus):
             # Sorted: the order of names decides nothing, and must not change the fingerprint.
             "portions": {split: sorted(names) for split, names in self._portions.items()},
             "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
-        } | ({"lowercase": True} if self._lowercase else {})
+            "lowercase": self._lowercase,
+        }
 
     def words(self, text: str, language: str) -> str:
         """Return the text tokenised, and in small letters, as configured."""

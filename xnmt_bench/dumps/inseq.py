@@ -25,7 +25,7 @@ NO_WORD = re.compile(
     r"__[A-Za-z_]+__|[a-z]{2,3}(_[A-Za-z0-9]{2,8})+|▁?>>[^<>\s]+<<|▁?<2[^<>\s]+>|<s>|<pad>|</s>"
 )
 TASK = re.compile(r"translate \w+ to \w+:")  # T5's prefix
-GRANULAR, OF_HEADS = "Granular", "MultiDimensional"  # beginnings of the names of inseq's classes
+OF_HEADS = "MultiDimensional"  # the beginning of the names of inseq's classes
 OF_SOURCE, OF_TARGET, PROBABILITY = "source_attributions", "target_attributions", "probability"
 SCALED_TWICE = (
     "%s: inseq scales the embeddings of Marian's decoder twice, so that this is an explanation of "

@@ -115,8 +115,6 @@ class BaseTuned(Judge):
             save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
             return dict(facts)
 
-        code = code_of_plug_in(type(self))
-        of_plug_in: dict[str, Any] = {"judge": code} if code else {}
         return rules.job.store.make(
             "tuned",
             work,
@@ -132,7 +130,7 @@ class BaseTuned(Judge):
             seed=config.seed,
             precision=options.precision,
             **self.learner_recipe(),
-            **of_plug_in,
+            judge=code_of_plug_in(type(self)),
         )
 
     def training(

@@ -167,12 +167,10 @@ class Judge(ABC):
         Raises:
             NotApplicable: the explainer has no rules here, or the judge cannot judge them.
         """
-        rules, made_from = self.rules, {**self.recipe(), **self._tested_on()}
+        rules = self.rules
         options, sentences = rules.decisions.extraction, rules.test_sentences
         # A reference that sees no rule reads the whole test set at once.
         count = options.shards(sentences) if self.sees_rule else 1
-        if count > 1:  # older stores hold those of fewer sentences without it
-            made_from["shard_sentences"] = options.shard_sentences
 
         def work(folder: Path) -> None:
             paths = shard_paths(folder, "shards", count)
@@ -193,7 +191,13 @@ class Judge(ABC):
         kind = f"{self.row_name}, k = {rules.k}, on {rules.job.system.name}"
         amount = Work(kind, sentences, "sentences")
         return rules.job.store.make(
-            "judged", work, version=self.version, amount=amount, **made_from
+            "judged",
+            work,
+            version=self.version,
+            amount=amount,
+            shard_sentences=options.shard_sentences,
+            **self.recipe(),
+            **self._tested_on(),
         )
 
     def _judge(self, rules: Rules) -> DecisionScores:

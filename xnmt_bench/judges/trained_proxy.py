@@ -126,9 +126,6 @@ class TrainedProxy(Judge):
                 file.unlink()
             return dict(facts)
 
-        classes = {"code": load("proxies", proxy["name"]), "judge": type(self)}
-        codes = {name: code_of_plug_in(cls) for name, cls in classes.items()}
-        of_plug_in: dict[str, Any] = {name: code for name, code in codes.items() if code}
         return self.rules.job.store.make(
             "proxy",
             work,
@@ -144,7 +141,8 @@ class TrainedProxy(Judge):
             seed=config.seed,
             # The device decides no result; how products are rounded does.
             precision=options.precision,
-            **of_plug_in,
+            code=code_of_plug_in(load("proxies", proxy["name"])),
+            judge=code_of_plug_in(type(self)),
         )
 
     def recipe(self) -> dict[str, Any]:

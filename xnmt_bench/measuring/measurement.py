@@ -55,11 +55,10 @@ AGREEMENT = "agreement"
 SETTINGS = "settings"
 # Names of some of them.
 REVERSE, EXPLAINED = "reverse system", "explained"
-MARKERS = "markers of"
 TOKENIZER = "tokenizer"  # sacrebleu's, which cuts the words that are counted
 DECISIONS = "decisions"  # which decisions a row is scored on
 # Names of a content: the suite's sentences as the system reads them; the file of another tool.
-SENTENCES, RELEVANCE = "sentences", "relevance"
+SENTENCES = "sentences"
 PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
 
 

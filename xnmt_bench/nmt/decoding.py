@@ -18,7 +18,6 @@ def translate(
     model: NMTModel,
     sources: Sequence[Ids],
     beam: int = 1,
-    length_penalty: float = 1.0,
     prefixes: Sequence[Ids] | None = None,
 ) -> list[list[int]]:
     """Translate a batch of sentences.
@@ -27,7 +26,6 @@ def translate(
         model: the system.
         sources: ids of each source sentence, closed by EOS.
         beam: hypotheses kept; 1 is greedy.
-        length_penalty: log-probabilities are divided by length to this power.
         prefixes: target ids that each translation goes on from, such as the translations of the
             sentences before it; they are neither scored nor returned.
 
@@ -42,7 +40,7 @@ def translate(
     one_BT = source_BS.new_ones(len(sources), 1)
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
-    return translate_encoded(model, encoding, inputs_RT, beam, length_penalty)
+    return translate_encoded(model, encoding, inputs_RT, beam)
 
 
 @torch.no_grad()
@@ -51,7 +49,6 @@ def translate_encoded(
     encoding: Encoding,
     inputs_RT: Tensor,
     beam: int = 1,
-    length_penalty: float = 1.0,
 ) -> list[list[int]]:
     """Translate encoded sentences.
 
@@ -60,7 +57,6 @@ def translate_encoded(
         encoding: of the sentences; its decoder inputs are not read.
         inputs_RT: what the decoder reads first, BOS and a prefix of the translation.
         beam: hypotheses kept; 1 is greedy.
-        length_penalty: log-probabilities are divided by length to this power.
 
     Returns:
         As `translate`.
@@ -70,11 +66,11 @@ def translate_encoded(
     if model.longest_target is not None:
         limits = limits.clamp(max=model.longest_target)
     reader = model.reader(encoding)
-    return _search(model, reader, inputs_RT, limits.tolist(), beam, length_penalty)
+    return _search(model, reader, inputs_RT, limits.tolist(), beam)
 
 
 def _search(
-    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int, penalty: float
+    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int
 ) -> list[list[int]]:
     """Keep `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
     device, open_sentences = inputs_RT.device, list(range(len(limits)))
@@ -101,7 +97,7 @@ def _search(
                 row, token = place * width + index // words, index % words
                 # An EOS beyond the best `beam` would end what the beam does not keep.
                 if length >= limits[sentence] or (token == EOS and rank < beam):
-                    ended.append((score / length**penalty, [*output_RT[row].tolist(), token]))
+                    ended.append((score / length, [*output_RT[row].tolist(), token]))
                 elif token != EOS and len(survivors) < beam:
                     survivors.append((row, token, score))
                 # As many have ended as the beam is wide: the search does not look for longer ones.

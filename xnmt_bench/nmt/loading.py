@@ -89,10 +89,9 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         description = json.loads(named.read_text(encoding="utf-8"))
         architecture, sizes = description["architecture"], description["sizes"]
         hashes = [description["vocabularies"][side] for side in SIDES]
-        context = description.get("context")  # unknown for an older folder
-        trained_context = None if context is None else Context(**context)
-        languages = description.get("languages")  # unknown likewise
-        pair = None if languages is None else (languages["source"], languages["target"])
+        trained_context = Context(**description["context"])
+        languages = description["languages"]
+        pair = languages["source"], languages["target"]
         clusters = description.get("marked_clusters", 0)
         if not isinstance(clusters, int):
             raise TypeError(f"marked_clusters is {clusters!r}")

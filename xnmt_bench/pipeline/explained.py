@@ -138,15 +138,16 @@ class Explained:
         phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
         # Sizes change no result, so they decide no recipe.
         options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
-        recipe = {"explainer": options_of_phi, "code": code_hash(type(self.explainer))}
         # Found by name, so that no import leads there; one may alter another.
         codes, altered = [], self.explainer.altered
         while altered:
             codes.append(code_hash(type(altered)))
             altered = altered.altered
-        if codes:
-            recipe["code_of_altered"] = codes[0] if len(codes) == 1 else codes
-        return recipe
+        return {
+            "explainer": options_of_phi,
+            "code": code_hash(type(self.explainer)),
+            "code_of_altered": codes,
+        }
 
     def rules(
         self,

@@ -389,10 +389,12 @@ class System:
                 "initial": self._open_initial().fingerprint,
             }
         else:
-            recipe = {key: nmt[key] for key in ("architecture", "sizes")}
-            if code := code_of_plug_in(load("architectures", nmt["architecture"])):
-                recipe["code"] = code
-            recipe["initial"] = nmt["initial"] and system_id(shipped(nmt["initial"]))
+            recipe = {
+                "architecture": nmt["architecture"],
+                "sizes": nmt["sizes"],
+                "code": code_of_plug_in(load("architectures", nmt["architecture"])),
+                "initial": nmt["initial"] and system_id(shipped(nmt["initial"])),
+            }
         looked_at, every = self._looked_at(texts, training), self._options.validate_every
         recipe |= {
             # Contrastive sets are known by what they hold, and not by their paths.

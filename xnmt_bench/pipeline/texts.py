@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -75,7 +75,6 @@ class Texts:
         context, splits = self.context, self._splits
         source, target = (longest if n is None else min(n, longest) for n in self._read_longest())
         readable = None if source == target == longest else (source, target)
-        further: dict[str, Any] = {} if readable is None else {"readable": readable}
         artefact = self._store.make(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
@@ -83,9 +82,9 @@ class Texts:
             corpus=corpus.recipe(),
             subwords=subwords,
             max_length=longest,
-            context=context.recipe(),
+            context=asdict(context),
             splits=splits,
-            **further,
+            readable=readable,
         )
         for split in splits:
             counts = artefact.facts[split]

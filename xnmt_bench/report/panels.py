@@ -85,12 +85,6 @@ class Panel:
         rows = (s for by_name in self.rows.values() for s in by_name.get(name, ()))
         return any(s.measurement.facts.get(BLIND) for s in rows)
 
-    def best_rank(self, pivot: str, column: Column, blind: bool) -> float | None:
-        """Return the least rank among blind rows, or among all others; None where there is none."""
-        names = [n for n in self.names if self.blind(n) == blind]
-        ranks = (self.rank(pivot, name, column) for name in names)
-        return min((rank for rank in ranks if rank is not None), default=None)
-
     def ranked(self, pivot: str, blind: bool = False) -> list[str]:
         """Return the names that have a number, from the best to the worst; blind ones if wanted."""
         names = (n for n in self.names if self.blind(n) <= blind)

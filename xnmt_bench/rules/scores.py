@@ -64,11 +64,6 @@ class DecisionScores:
     def __len__(self) -> int:
         return len(self.log_likelihood_N)
 
-    @property
-    def perplexity(self) -> float:
-        """Exp of the mean negative log-likelihood; lower is better."""
-        return float(np.exp(-self.log_likelihood_N.mean()))
-
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
         """Return some of the decisions, by a mask or by their places."""
         correct_N = None if self.correct_N is None else self.correct_N[chosen_N]

@@ -13,7 +13,6 @@ from xnmt_bench.sheets.files import AUTOMATIC
 from xnmt_bench.sheets.sheet import SYSTEM, UNKNOWN, Item, Question, SheetKind, ShownText
 
 JUDGED = "judged"  # of a measurement's files
-NEEDED = "pronoun_target"
 TRANSLATION = "translation"  # of the key: by it labels of other files are checked
 YES, NO = "yes", "no"
 IS_TRANSLATION, GENDER = "is_translation", "gender"

@@ -20,7 +20,6 @@ from xnmt_bench.sheets.sheet import (
 from xnmt_bench.sheets.words import relevance_files
 
 RELEVANCE_FILE = "entity_relevance"  # of a measurement's files
-NEEDED = "entity_back"
 TRIGGERS = "triggers"
 GENDER, AGREES = "gender", "agrees"  # of the key; people see the gender
 

@@ -61,9 +61,8 @@ class ToyDiscourse(ToyCorpus):
     def recipe(self) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
         toy = super().recipe()
-        # Its grammar and its gold are the toy corpus's. Recipes of its second version lack it.
-        shared = {} if toy["version"] == 2 else {"toy_version": toy["version"]}
-        return toy | {"kind": KIND, "version": VERSION} | shared
+        # Its grammar and its gold are the toy corpus's.
+        return toy | {"kind": KIND, "version": VERSION, "toy_version": toy["version"]}
 
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
         """Return a set a topic, mirrored."""

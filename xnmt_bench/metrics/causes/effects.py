@@ -34,6 +34,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import replacement
 
 SOURCE, PREFIX = 0, 1
+POSITIONS = 4096  # of the decoder, computed at once; no result depends on it
 LEAST = np.finfo(np.float32).tiny  # a label too improbable for float32 is not impossible
 
 
@@ -118,13 +119,10 @@ class Interventions:
         model: the system.
         categories: which words may replace each other.
         most: substitutes of a word; a planted word has all.
-        positions: decoder positions that are computed at once; no result depends on it.
     """
 
-    def __init__(
-        self, model: NMTModel, categories: BothSides, most: int, positions: int = 4096
-    ) -> None:
-        self._model, self._most, self._positions = model, most, positions
+    def __init__(self, model: NMTModel, categories: BothSides, most: int) -> None:
+        self._model, self._most = model, most
         self._categories = (categories.source, categories.target)
         self._translations = categories.translations
 
@@ -321,7 +319,7 @@ class Interventions:
     def _distributions(self, pairs: Sequence[list[list[int]]]) -> Iterator[np.ndarray]:
         """Yield the distribution of each step, (T, V), for each pair of ids, in their order."""
         longest = max((max(len(source), len(target)) for source, target in pairs), default=1)
-        rows = max(1, self._positions // longest)
+        rows = max(1, POSITIONS // longest)
         for start in range(0, len(pairs), rows):
             part = [(source, target) for source, target in pairs[start : start + rows]]
             batch = self._model.collate(part)

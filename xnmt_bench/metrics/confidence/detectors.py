@@ -20,6 +20,7 @@ from xnmt_bench.words import Weighed
 LITTLE = 0.2  # attention below which a source token is ignored (Berard et al. 2019)
 NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, and compared with
 ALIKE = 0.1  # how far their target lengths may differ
+SEED = 0  # of the draw where more are alike
 GRAM, GRAM_OF_CHARACTERS = 4, 16  # a word of Thai has about four characters
 ANY_LANGUAGES = (UNKNOWN, UNKNOWN)
 DIGITS = re.compile(r"\d+")
@@ -58,10 +59,9 @@ class WassToData:
     Args:
         shares: p_S of each sentence.
         lengths: the target tokens of each.
-        seed: of the draw where more are alike.
     """
 
-    def __init__(self, shares: Sequence[np.ndarray], lengths: Sequence[int], seed: int = 0) -> None:
+    def __init__(self, shares: Sequence[np.ndarray], lengths: Sequence[int]) -> None:
         self._length_N = np.asarray(lengths)
         longest = max(map(len, shares), default=0)
         # Cumulated, behind its end 1: the distance is then the sum of absolute differences.
@@ -70,7 +70,6 @@ class WassToData:
             [np.pad(np.cumsum(p), (0, longest - len(p)), constant_values=1.0) for p in shares]
         )
         self._known_N = np.array([bool(len(p)) and bool(np.isfinite(p).all()) for p in shares])
-        self._seed = seed
 
     def of(self, index: int) -> float:
         """Return the number of one of the sentences; NaN where fewer than four others are alike."""
@@ -84,7 +83,7 @@ class WassToData:
         if len(places) > REFERENCE:
             # By its own number, so that a sentence's score does not depend on which were scored
             # before.
-            draw = np.random.default_rng((self._seed, index))
+            draw = np.random.default_rng((SEED, index))
             places = np.sort(draw.choice(places, REFERENCE, replace=False))
         if len(places) < NEAREST:
             return np.nan

@@ -77,7 +77,6 @@ IN_CONTEXT = (
 )
 SENTENCES, WEIGHTS = "sentences.parquet", "weights.jsonl.gz"
 one_digit, three_digits = "{:.1f}".format, "{:.3f}".format
-TERMINAL = 80  # columns
 
 
 class Confidence(Metric):
@@ -428,7 +427,7 @@ def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighe
 def _reading_of(measurement: Measurement) -> Reading:
     """Return how a row's weights were read; its file holds shares already."""
     definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
-    unread = measurement.facts.get("unread_eos", False)  # older rows do not say
+    unread = measurement.facts["unread_eos"]
     return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
 
 
