@@ -52,8 +52,8 @@ from transformers import M2M100Config, M2M100ForConditionalGeneration
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
 from families import READER, _open, _pieces, _train, build, teach
 
-from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import follow
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch

@@ -37,8 +37,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from xnmt_bench.corpora.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.device import CPU, Precision, arithmetic, device_of, find_device
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel

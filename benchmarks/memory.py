@@ -37,8 +37,8 @@ def prepare(folder: Path, size: int) -> None:
     """Writes a corpus and a system."""
     from xnmt_bench.corpora.passage import Context
     from xnmt_bench.corpora.sentence import SIDES
-    from xnmt_bench.corpora.subwords import SentencePiece, train_subwords
     from xnmt_bench.corpora.toy import ToyCorpus
+    from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, train_subwords
     from xnmt_bench.nmt.loading import build_model, save_model
 
     corpus, system = ToyCorpus(train=size, valid=FEW, test=FEW), folder / "system"

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from xnmt_bench import load_explainer, load_model
-from xnmt_bench.corpora.subwords import EOS, PAD
+from xnmt_bench.corpora.vocabulary.subwords import EOS, PAD
 from xnmt_bench.device import Precision, arithmetic, device_of
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel

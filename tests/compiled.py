@@ -8,7 +8,7 @@ values carry the cue into the label's places. All other blocks add nothing.
 
 import torch
 
-from xnmt_bench.corpora.subwords import Tied
+from xnmt_bench.corpora.vocabulary.subwords import Tied
 from xnmt_bench.nmt.transformer import Transformer
 
 SPECIAL, WORDS, CUES = 4, 8, 4  # ids 0 to 3; 4 to 7 are cues, 8 to 11 other words

@@ -24,8 +24,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from safetensors import safe_open
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.base_tuned import BaseTuned
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.evalx import EvalX
 from xnmt_bench.judges.kl import Distilled
 from xnmt_bench.judges.nmt import NMT

@@ -10,7 +10,7 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.gradient_norm import GradientNorm
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
-from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.evalx import EvalX
 
 

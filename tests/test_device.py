@@ -14,8 +14,8 @@ from torch import nn
 
 from proxies.scoring import log_likelihoods
 from xnmt_bench import load_model
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device, move
 from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.explainers.base import decide

@@ -433,7 +433,7 @@ def test_a_file_is_another_one_as_it_is_read_otherwise(tmp_path):
     scores.write_text("-1.0\n-2.0\n")
     common = [f"scores.path={scores}", "scores.name=s"]
     signs = [
-        Job(configure(*common, f"scores.higher_is_better={way}")).door("scores").fingerprint
+        Job(configure(*common, f"scores.higher_is_better={way}")).input_file("scores").fingerprint
         for way in ("true", "false")
     ]
     assert signs[0] != signs[1]
@@ -444,7 +444,7 @@ def test_a_file_is_another_one_as_it_is_read_otherwise(tmp_path):
         reference.write_text(text)
         options = [f"relevance.path={dump}", "relevance.format=marian", "relevance.name=d"]
         job = Job(configure(*options, f"relevance.reference={reference}"))
-        prints.add(job.door("relevance").fingerprint)
+        prints.add(job.input_file("relevance").fingerprint)
     options.append("relevance.target_language=en")
-    prints.add(Job(configure(*options)).door("relevance").fingerprint)
+    prints.add(Job(configure(*options)).input_file("relevance").fingerprint)
     assert len(prints) == 3

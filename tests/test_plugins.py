@@ -194,7 +194,7 @@ def test_an_explainer_on_embeddings_is_complete(transformer, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tests" / "fixtures" / "plugin_path_gradient")
     from xnmt_path_gradient import PathGradient
 
-    from xnmt_bench.corpora.subwords import BOS
+    from xnmt_bench.corpora.vocabulary.subwords import BOS
     from xnmt_bench.explainers.base import decide
 
     model, split = double(transformer.system.model), transformer.texts.split("test")

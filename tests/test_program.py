@@ -46,9 +46,9 @@ def test_a_line_is_what_importing_the_class_shows(kind):
 def test_needs_and_doors_are_those_of_the_classes():
     for name, (_, *more) in lines_of("metrics").items():
         cls = load("metrics", name)
-        doors = ", ".join(f"{door}.path" for door in cls.doors)
+        inputs = ", ".join(f"{kind}.path" for kind in cls.inputs)
         expected = [f"needs {cls.needs}"] * bool(cls.needs)
-        assert more == expected + [f"reads {doors} in a system's place"] * bool(doors)
+        assert more == expected + [f"reads {inputs} in a system's place"] * bool(inputs)
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))
@@ -81,7 +81,7 @@ class Ours(Base):
 
     More of it.
     """
-    doors = ("outputs",)
+    inputs = ("outputs",)
     columns = make()
 '''
 

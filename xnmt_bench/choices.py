@@ -154,8 +154,8 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
     if kind == "metrics":
         if needs := attributes.get("needs"):
             details.append(f"needs {needs}")
-        if doors := attributes.get("doors"):
-            paths = ", ".join(f"{door}.path" for door in doors)
+        if inputs := attributes.get("inputs"):
+            paths = ", ".join(f"{kind}.path" for kind in inputs)
             details.append(f"reads {paths} in a system's place")
     return Choice(point.name, mark + (line or "no docstring to read"), tuple(details))
 

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.subwords import UNK
+from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import TRAIN_FIRST, ConfigError, MissingError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Explanation, context_of, translated
 from xnmt_bench.nmt.base import NMTModel

@@ -28,7 +28,7 @@ from xnmt_bench.measuring.measurement import (
     write,
 )
 from xnmt_bench.measuring.metric import Metric, Row
-from xnmt_bench.pipeline.doors import READERS
+from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.plan import configured_metrics, find_work, makers, plan_job
@@ -75,7 +75,7 @@ def train(config: DictConfig) -> None:
         _warn_of_usual_corpus(config)
         job = Job(config, trainer_options(config, tracker.lightning))
         metrics = configured_metrics(config)
-        check_doors(metrics.values(), job)
+        check_inputs(metrics.values(), job)
         plan = plan_job(job, metrics.values())
         for line in plan.lines():
             log.info("%s", line)
@@ -148,8 +148,8 @@ def _crew(job: Job) -> Crew:
 def evaluate(config: DictConfig) -> None:
     """Report what was measured; with `explain`, show one sentence's relevance; or make a sheet.
 
-    What comes in by a door needs no training, so it is measured here too. Bundles in the place of a
-    results folder are checked and pooled first.
+    What files of other tools hold needs no training, so it is measured here too. Bundles in the
+    place of a results folder are checked and pooled first.
 
     Raises:
         MissingError: nothing was measured yet.
@@ -196,7 +196,7 @@ def _evaluate(config: DictConfig) -> None:
             return
         metrics, results = configured_metrics(config), Path(config.results)
         job = Job(config, may_make=False)
-        check_doors(metrics.values(), job)
+        check_inputs(metrics.values(), job)
         from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
         errors = _measure_all(from_files, job, tracker)
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
@@ -301,7 +301,7 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
     return tracker.start(job_type, group, folder, plain(config))
 
 
-def check_doors(metrics: Iterable[Metric], job: Job) -> None:
+def check_inputs(metrics: Iterable[Metric], job: Job) -> None:
     """Refuse a file that a metric does not read, since its name would stand on the metric's row.
 
     Raises:
@@ -312,7 +312,7 @@ def check_doors(metrics: Iterable[Metric], job: Job) -> None:
         f"{kind}.path out"
         for metric in metrics
         for kind in READERS
-        if (door := job.door(kind)) is not None and not metric.reads(door)
+        if (input_file := job.input_file(kind)) is not None and not metric.reads(input_file)
     ]
     if job.config.sheet.path and not any(metric.reads_sheets for metric in metrics):
         problems.append("sheet.path: no chosen metric reads it; choose metric=[annotation]")

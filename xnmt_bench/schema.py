@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
 from proxies.lessons import ProxyTrainingOptions
-from xnmt_bench.corpora.subwords import Normalization
+from xnmt_bench.corpora.vocabulary.subwords import Normalization
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.loading import shipped
@@ -72,7 +72,7 @@ class DoubtsSection(Section):
     determined: Rate | None
 
 
-class DoorSection(Section):
+class InputSection(Section):
     """A result made elsewhere."""
 
     path: Text | None
@@ -80,7 +80,7 @@ class DoorSection(Section):
     name: Text | None
 
 
-class RelevanceSection(DoorSection):
+class RelevanceSection(InputSection):
     """The same with what a dump of another tool has beside it."""
 
     source: Text | None
@@ -90,7 +90,7 @@ class RelevanceSection(DoorSection):
     target_language: Text | None
 
 
-class ScoresSection(DoorSection):
+class ScoresSection(InputSection):
     """The same with the way that its numbers go."""
 
     higher_is_better: bool
@@ -148,7 +148,7 @@ class Main(Section):
     train_sentences: Count | None
     bootstrap: BootstrapSection
     doubts: DoubtsSection
-    outputs: DoorSection
+    outputs: InputSection
     scores: ScoresSection
     relevance: RelevanceSection
     left_out: dict[Text, Any]

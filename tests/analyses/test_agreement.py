@@ -8,7 +8,7 @@ from measured import AER, FIDELITY, SYSTEM, decisions, measured
 
 from xnmt_bench.analyses.agreement import Agreement, kendall_tau
 from xnmt_bench.analyses.systems import Systems
-from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.metric import Column, Key, SumMetric

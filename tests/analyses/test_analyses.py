@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.analyses.ranking import Ranking
-from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links

@@ -7,7 +7,7 @@ import pytest
 from measured import AER, FIDELITY, decisions, measured
 
 from xnmt_bench.analyses.meta import Meta
-from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import ALTERS

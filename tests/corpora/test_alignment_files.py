@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from xnmt_bench.corpora.alignment import Alignment, AlignmentFile, to_pharaoh
+from xnmt_bench.corpora.formats.alignment import Alignment, AlignmentFile, to_pharaoh
 from xnmt_bench.errors import DataError, XnmtError
 
 LENGTHS = [(3, 4), (2, 2)]

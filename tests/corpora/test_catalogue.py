@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from xnmt_bench.corpora.catalogue import MARKS, STARTS, Catalogue
-from xnmt_bench.corpora.twins import CUES, MIRRORS
+from xnmt_bench.corpora.planted.catalogue import MARKS, STARTS, Catalogue
+from xnmt_bench.corpora.planted.twins import CUES, MIRRORS
 
 SIZES = {"train": 400, "valid": 20, "test": 60}
 TABLES = {

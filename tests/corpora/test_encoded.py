@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import EOS, Subwords
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords
 
 
 class Letters(Subwords):

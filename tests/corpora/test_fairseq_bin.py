@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, configure
 
-from xnmt_bench.corpora.fairseq import TYPES, FairseqBinCorpus, join, read_dictionary
+from xnmt_bench.corpora.formats.fairseq import TYPES, FairseqBinCorpus, join, read_dictionary
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError
 from xnmt_bench.pipeline.job import Job

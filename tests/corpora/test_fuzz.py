@@ -10,15 +10,15 @@ import shutil
 import pytest
 from conftest import ROOT
 
-from xnmt_bench.corpora.alignment import AlignmentFile
-from xnmt_bench.corpora.fairseq import FairseqBinCorpus
+from xnmt_bench.corpora.formats.alignment import AlignmentFile
+from xnmt_bench.corpora.formats.fairseq import FairseqBinCorpus
+from xnmt_bench.corpora.formats.parcorfull import ParCorFull
+from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.gold import GoldCorpus
-from xnmt_bench.corpora.parcorfull import ParCorFull
 from xnmt_bench.corpora.text import TextCorpus
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.inputs import InputFile
 
 PORTIONS = ("train", "valid", "test")
 SENTENCES = list(ToyCorpus(train=25).sentences("train"))
@@ -134,14 +134,14 @@ def mmax_words(folder):
 
 def scores(folder):
     (folder / "scores").write_text("-1.5\n0.25\n-3e-2\n" * 10)
-    door = Door("scores", folder / "scores", "text", "x")
-    return folder / "scores", lambda: list(door.read())
+    input_file = InputFile("scores", folder / "scores", "text", "x")
+    return folder / "scores", lambda: list(input_file.read())
 
 
 def outputs(folder):
     (folder / "out.txt").write_text("".join(f"{s.target}\n" for s in SENTENCES))
-    door = Door("outputs", folder / "out.txt", "text", "x")
-    return folder / "out.txt", door.read
+    input_file = InputFile("outputs", folder / "out.txt", "text", "x")
+    return folder / "out.txt", input_file.read
 
 
 READERS = (text, tsv, gzipped, pharaoh, naacl, gold_text, fairseq_index, fairseq_data,

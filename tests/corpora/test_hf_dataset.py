@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import configure
 
-from xnmt_bench.corpora.hf_dataset import HFDataset
+from xnmt_bench.corpora.formats.hf_dataset import HFDataset
 from xnmt_bench.corpora.sentence import Sentence, lang_pair
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import instantiate

@@ -5,11 +5,11 @@ import logging
 import pytest
 from conftest import DATA
 
-from xnmt_bench.corpora.mmax import document_names, read_document
-from xnmt_bench.corpora.parcorfull import ParCorFull, carried
+from xnmt_bench.corpora.formats.mmax import document_names, read_document
+from xnmt_bench.corpora.formats.parcorfull import ParCorFull, carried
+from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.sentence import Mention
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import DataError
 
 REAL = DATA / "parcorfull"

@@ -3,8 +3,8 @@
 import pytest
 import sentencepiece as spm
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK, SentencePiece, train_subwords
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK, SentencePiece, train_subwords
 from xnmt_bench.errors import DataError
 
 SIZE = 300

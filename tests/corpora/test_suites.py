@@ -6,8 +6,8 @@ import logging
 import pytest
 from conftest import DATA
 
-from xnmt_bench.corpora.consistency import Entity, Item, Resolver, Suite, chains, read_suite
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence
+from xnmt_bench.corpora.suites.consistency import Entity, Item, Resolver, Suite, chains, read_suite
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, NotApplicable
 

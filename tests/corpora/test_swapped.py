@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from xnmt_bench.corpora.bands import categories_of, frequency_bands
+from xnmt_bench.corpora.exchange.bands import categories_of, frequency_bands
+from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
+from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
 from xnmt_bench.corpora.sentence import Corpus, Sentence
-from xnmt_bench.corpora.swapped import SwappedCorpus
-from xnmt_bench.corpora.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
 from xnmt_bench.errors import NotApplicable
 
 TWINS = ToyTwins(train=600, valid=10, test=10)

@@ -7,9 +7,9 @@ import zlib
 import pytest
 from conftest import DATA
 
+from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
 from xnmt_bench.corpora.text import TextCorpus
-from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import DataError, XnmtError
 
 STEMS = {"train": "train", "valid": "val", "test": "test"}

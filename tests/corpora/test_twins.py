@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, MIRRORS, OPENINGS, ToyTwins, Twins
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.twins import CLOSINGS, CUES, MIRRORS, OPENINGS, ToyTwins, Twins
 from xnmt_bench.corpora.view import CorpusView
 
 SIZES = {"train": 400, "valid": 20, "test": 60}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, Hostile, configure
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.dumps import inseq, inseq_file
 from xnmt_bench.dumps.inseq import Inseq
 from xnmt_bench.errors import DataError, XnmtError
@@ -20,7 +20,7 @@ from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load, load_explainer
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.run import check_doors, measure
+from xnmt_bench.run import check_inputs, measure
 
 FILES = ROOT / "tests" / "fixtures" / "inseq"
 SYSTEM = [
@@ -48,7 +48,7 @@ def assert_equal(sentence, other, tolerance=1e-6):
 
 def test_words_alone_are_read():
     sentence = first("0.7-saliency.json")
-    assert sentence.source.text == "the door is clever ."
+    assert sentence.source.text == "the input_file is clever ."
     assert sentence.target.text == "die Tür ist klug ."
     assert sentence.source.pieces[:2] == ("▁th", "e")  # without __en__
     assert sentence.target.pieces[-1] == "</s>" and sentence.target.eos and sentence.source.eos
@@ -288,7 +288,7 @@ def test_metrics_without_an_explainer_refuse_it(tmp_path):
 
     job = Job(configure(*SYSTEM, f"store={tmp_path}", *from_file("0.7-saliency.json")))
     with pytest.raises(XnmtError, match="the metric quality does not read it"):
-        check_doors([Quality()], job)
+        check_inputs([Quality()], job)
 
 
 # What is no word

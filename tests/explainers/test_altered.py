@@ -5,7 +5,7 @@ import pytest
 import torch
 from conftest import batch_of, configure, overrides
 
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.pipeline.job import Job

@@ -7,8 +7,8 @@ import pytest
 import torch
 from conftest import batch_of, configure, overrides
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.lexicon import Lexicon

@@ -11,7 +11,7 @@ from captum.attr._core.lime import LimeBase, get_exp_kernel_similarity_function
 from conftest import batch_of, double, trained
 from test_exactness import visible
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers import shapley
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.random import seeded

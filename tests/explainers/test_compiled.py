@@ -4,8 +4,8 @@ import pytest
 import torch
 from compiled import CUES, SPECIAL, WORDS, compiled
 
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.substitutes import BothSides, Substitutes
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions
 from xnmt_bench.nmt.batch import Batch
@@ -76,11 +76,11 @@ def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
         effects = Interventions(model, categories, 8).effects(n, Sentence(*texts, 0, 0))
         own = SOURCE if side == "source" else PREFIX
         seen = effects.step_N > (place if side == "prefix" else -1)
-        assert effects.which[own][seen, place].min() > 0.9
+        assert effects.replaced[own][seen, place].min() > 0.9
         for s, words in ((SOURCE, source), (PREFIX, target)):
             for word in range(len(words)):
                 if (s, word) != (own, place):
-                    others = effects.which[s][seen, word]
+                    others = effects.replaced[s][seen, word]
                     assert not (others > 0.02).any()
 
 

@@ -6,8 +6,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers import gradient
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.prediction_difference import Ablation

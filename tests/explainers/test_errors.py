@@ -6,7 +6,7 @@ import pytest
 import torch
 from conftest import batch_of, command, double
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 

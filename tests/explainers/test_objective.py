@@ -5,7 +5,7 @@ import torch
 from conftest import batch_of, double
 from test_exactness import assert_same, visible
 
-from xnmt_bench.corpora.subwords import UNK, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import UNK, WORDS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.objective import Objective

@@ -10,7 +10,7 @@ from xnmt_bench.explain import _passage
 from xnmt_bench.explainers.base import context_of, decide
 from xnmt_bench.registry import load_explainer
 
-SOURCES = ["the dog is old .", "the lamp is new .", "the door is red .", "it is small ."]
+SOURCES = ["the dog is old .", "the lamp is new .", "the input_file is red .", "it is small ."]
 TARGETS = ["der Hund ist alt .", "die Lampe ist neu .", "die Tür ist rot .", "sie ist klein ."]
 PASSAGE = Passage(SOURCES[-1], TARGETS[-1], SOURCES[:-1], TARGETS[:-1])
 
@@ -111,5 +111,5 @@ def test_from_the_command_line(tmp_path):
     given = [f"explain={source}", f"explain_target={target}"]
     done = command("evaluate.py", *small, *given, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "source (en): the door is red . _eos it is small ." in done.stdout
+    assert "source (en): the input_file is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()

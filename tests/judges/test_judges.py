@@ -18,9 +18,9 @@ from proxies.data import DrawnRules, VisibleWords, unpack
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet, trained_proxy
-from xnmt_bench.judges.base import Base
 from xnmt_bench.judges.base_swapped import BaseSwapped
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.configured import configured_judges
 from xnmt_bench.judges.evalx import EvalX
 from xnmt_bench.judges.evalx_states import EvalXStates
@@ -33,7 +33,7 @@ from xnmt_bench.judges.tuning import _Batches
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import all_rules
@@ -165,7 +165,9 @@ def test_a_leak_that_cannot_be_measured_leaves_the_row(transformer, workplace, m
 
 
 def test_a_second_name_for_one_class_is_refused(workplace):
-    job = job_for(workplace, "random", "+judge.mine={_target_: xnmt_bench.judges.base.Base}")
+    job = job_for(
+        workplace, "random", "+judge.mine={_target_: xnmt_bench.judges.base_untuned.Base}"
+    )
     with pytest.raises(XnmtError, match="judge 'mine': its class is called 'base'"):
         configured_judges(RuleSet(job))
 

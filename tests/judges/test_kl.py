@@ -9,12 +9,12 @@ from proxies.data import narrowest, open_decisions
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
-from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.kl import Distilled, divergences
 from xnmt_bench.judges.masked import base_distributions
 from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import LESSONS, decisions_of
-from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.states import write_states

@@ -9,10 +9,18 @@ import torch
 import torch.nn.functional as F
 from conftest import SIZES, SMALL, command, configure
 
-from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, Tied, current_span, current_start
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.vocabulary.subwords import (
+    BOS,
+    EOS,
+    PAD,
+    SEPARATOR,
+    Tied,
+    current_span,
+    current_start,
+)
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet

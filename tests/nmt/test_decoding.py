@@ -3,7 +3,7 @@
 import torch
 from conftest import batch_of, double
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch, Encoding
 from xnmt_bench.nmt.decoding import translate

@@ -19,9 +19,9 @@ from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
-from xnmt_bench.corpora.fairseq import THEIR_PAD
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.corpora.formats.fairseq import THEIR_PAD
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.gradient import SharedPass

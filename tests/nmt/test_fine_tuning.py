@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F
 from conftest import configure
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, encode
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.subwords import (
+from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit, encode
+from xnmt_bench.corpora.vocabulary.subwords import (
     EOS,
     MARKER,
     WORDS,
@@ -20,7 +21,6 @@ from xnmt_bench.corpora.subwords import (
     marker_symbols,
     train_subwords,
 )
-from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.metrics.fidelity import Fidelity

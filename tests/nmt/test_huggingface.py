@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, MARKER, PAD, UNK
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers.base import decide

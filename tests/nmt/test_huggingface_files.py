@@ -7,8 +7,8 @@ from families import READER, build
 from transformers import AutoTokenizer
 
 import xnmt_bench
-from xnmt_bench.corpora.subwords import UNK
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.huggingface import open_huggingface
 

@@ -11,7 +11,7 @@ from conftest import CONTEXT_AWARE, SYSTEMS, context_aware, double, trained
 from prefixes import assert_reads_as_decode
 
 from xnmt_bench.corpora.sentence import Planted
-from xnmt_bench.corpora.subwords import SEPARATOR, current_start
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR, current_start
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.batch import Forced

@@ -9,8 +9,8 @@ from conftest import configure
 from families import build
 from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
-from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.metrics.confidence.metric import Confidence

@@ -9,7 +9,7 @@ from conftest import configure
 from safetensors.torch import load_file, save_file
 
 from xnmt_bench import fitting
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.nmt.training import NMTTraining

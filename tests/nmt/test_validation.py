@@ -8,8 +8,8 @@ import sacrebleu
 from conftest import configure
 
 from xnmt_bench.corpora import languages
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError, import_extra
 from xnmt_bench.nmt import validation
 from xnmt_bench.nmt.validation import ValidationQuality

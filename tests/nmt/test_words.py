@@ -11,9 +11,15 @@ import sentencepiece as spm
 from subword_nmt.learn_bpe import learn_bpe
 from transformers import ByT5Tokenizer
 
-from xnmt_bench.corpora.subwords import EOS, NO_WORD, UNTIED, SentencePiece, train_subwords
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import (
+    EOS,
+    NO_WORD,
+    UNTIED,
+    SentencePiece,
+    train_subwords,
+)
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.huggingface_text import HubSubwords

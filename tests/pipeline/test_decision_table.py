@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.decisions import sum_by_sentence
+from xnmt_bench.measuring.sentence_sums import sum_by_sentence
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 
 

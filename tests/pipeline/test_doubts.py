@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import configure
 
-from xnmt_bench.corpora.alignment import Alignment, counts_from_one
+from xnmt_bench.corpora.formats.alignment import Alignment, counts_from_one
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Corpus, Gold
 from xnmt_bench.corpora.toy import ToyCorpus

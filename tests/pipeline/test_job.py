@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import configure, overrides
 
-from xnmt_bench.corpora.subwords import EOS
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import configure, context_aware, overrides
 
-from xnmt_bench.corpora.subwords import SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules import extract

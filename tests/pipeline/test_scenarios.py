@@ -7,7 +7,7 @@ import pytest
 from conftest import command, configure, overrides
 
 from proxies.scoring import log_likelihoods
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges import RuleSet

@@ -10,7 +10,7 @@ from conftest import ROOT
 from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
 from rich.console import Console
 
-from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate

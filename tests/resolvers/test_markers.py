@@ -5,7 +5,7 @@ import random
 import pytest
 from test_examples import ROWS, Made
 
-from xnmt_bench.corpora.subwords import MARKER
+from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import create
 from xnmt_bench.resolvers.base import tidy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.rules.extract import ExtractionOptions, _one_side
 

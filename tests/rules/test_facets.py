@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from xnmt_bench.corpora.sentence import SPLITS
-from xnmt_bench.corpora.subwords import BOS, EOS
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS
 from xnmt_bench.judges import RuleSet
-from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import FACETS_FILE, TestDecisions
 from xnmt_bench.parquet import read_table
-from xnmt_bench.rules.facets import facets
+from xnmt_bench.rules.decision_kinds import facets
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_frequency_is_counted_in_the_training_targets(transformer, facets_of):
 
 def test_words_of_a_context_are_counted_once(tmp_path):
     """Of a concatenation each sentence stands in the context of the next ones too."""
-    from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+    from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
     from xnmt_bench.rules.table import Rules
 
     class Vocabulary:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from xnmt_bench.corpora.alignment import AlignmentFile, Form
+from xnmt_bench.corpora.formats.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
 from xnmt_bench.corpora.text import decode_line, lines, present, visible
 from xnmt_bench.corpora.tokens import BLANKS, split_words

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.sentence import SIDES, Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.tokens import VERSION, tokenizer
-from xnmt_bench.corpora.tsv import TsvCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Chance, Count, Seed, Text, Texts
 

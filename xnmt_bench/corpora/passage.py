@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xnmt_bench.corpora.subwords import EOS, NO_WORD, SEPARATOR, Subwords, Tied
+from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR, Subwords, Tied
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Corpus, Gold, Links, Sentence, Split, languages
-from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.corpora.view import CorpusView
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from xnmt_bench.errors import XnmtError
 
 if TYPE_CHECKING:
-    from xnmt_bench.corpora.contrastive.group import ContrastiveSet
-    from xnmt_bench.corpora.substitutes import BothSides
+    from xnmt_bench.corpora.exchange.substitutes import BothSides
+    from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 
 Split = Literal["train", "valid", "test"]
 SIDES = ("source", "target")

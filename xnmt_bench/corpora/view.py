@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.substitutes import BothSides
 
 
 class CorpusView(Corpus):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.subwords import UNTIED
+from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.random import Random
 from xnmt_bench.nmt.base import NMTModel

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.inside import Reduction, pick_layer, reduce_heads

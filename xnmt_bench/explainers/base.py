@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.passage import Context, Passage
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explanation import Explanation
 from xnmt_bench.nmt.base import NMTModel

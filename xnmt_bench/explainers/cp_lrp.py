@@ -15,7 +15,7 @@ import torch
 from captum.attr import InputXGradient
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance
 from xnmt_bench.explainers.gradient import CaptumGradient

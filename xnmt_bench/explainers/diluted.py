@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.code import Code, FrequencyCode, PlaceCode
 from xnmt_bench.explainers.gradient_norm import GradientNorm

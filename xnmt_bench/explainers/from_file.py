@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from xnmt_bench.corpora.subwords import EOS, PAD
+from xnmt_bench.corpora.vocabulary.subwords import EOS, PAD
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels

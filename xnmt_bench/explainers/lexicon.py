@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
 from xnmt_bench.explainers.nearest import previous_first

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import NMTModel

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import NO_WORD, WORD_START
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, WORD_START
 from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY
 from xnmt_bench.dumps.inseq_file import write_file
 from xnmt_bench.errors import XnmtError, import_extra

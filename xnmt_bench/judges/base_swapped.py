@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from xnmt_bench.corpora.bands import categories_of
-from xnmt_bench.corpora.swapped import SwappedCorpus
+from xnmt_bench.corpora.exchange.bands import categories_of
+from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.judges.base_tuned import BaseTuned
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.options import Count, Part

@@ -17,7 +17,7 @@ from safetensors.torch import load_model, save_model
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.code_hash import code_of_plug_in
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.judges.judge import Judge, training_facts
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet

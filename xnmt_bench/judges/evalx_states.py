@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import Removal, SwitchedOff, is_special

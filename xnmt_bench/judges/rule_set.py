@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from proxies.data import DrawnRules, VisibleWords
 from proxies.lessons import ProxyTrainingOptions
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, SeededModule
 from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.judges.trained_proxy import HELD_OUT, held_out

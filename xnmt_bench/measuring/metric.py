@@ -32,7 +32,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.units import Bounds, Units
-from xnmt_bench.pipeline.doors import Door
+from xnmt_bench.pipeline.inputs import InputFile
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.words import Weighed
 
@@ -202,7 +202,7 @@ class Metric(ABC):
         compared: the column whose values are ranked: explainers, or systems.
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
-        doors: what it can take from a file in the system's place: `outputs`, `scores`, `relevance`.
+        inputs: what a file can give in the system's place: `outputs`, `scores`, `relevance`.
         needs: beside a system and its test sentences, in words, as `xnmt list metrics` says it.
         reads_relevance: whether another tool's relevance can stand in the explainer's place, beside
             the open system.
@@ -219,7 +219,7 @@ class Metric(ABC):
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {}
     compared: ClassVar[str] = "explainer"
     pivot: ClassVar[str | None] = None
-    doors: ClassVar[Sequence[str]] = ()
+    inputs: ClassVar[Sequence[str]] = ()
     needs: ClassVar[str] = ""
     reads_relevance: ClassVar[bool] = False
     reads_sheets: ClassVar[bool] = False
@@ -265,22 +265,22 @@ class Metric(ABC):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return whether files hold everything it needs, so that `evaluate.py` can measure."""
-        return bool(self.open_doors(job))
+        return bool(self.input_files(job))
 
-    def reads(self, door: Door) -> bool:
+    def reads(self, input_file: InputFile) -> bool:
         """Return whether a file has a part in its rows."""
-        explains = door.kind == "relevance" and door.dump is not None
-        return door.kind in self.doors or (explains and self.reads_relevance)
+        explains = input_file.kind == "relevance" and input_file.dump is not None
+        return input_file.kind in self.inputs or (explains and self.reads_relevance)
 
     def measured_job(self, job: Job) -> Job:
         """Return the job that is measured: with a file's relevance as its explainer's, if any."""
         return job.explained_by_file if self.reads_relevance else job
 
-    def open_doors(self, job: Job) -> dict[str, Door]:
+    def input_files(self, job: Job) -> dict[str, InputFile]:
         """Return the files of a job that it reads, by kind."""
         # Only those that it reads: another file must not become part of the row's identity.
-        doors = {kind: job.door(kind) for kind in self.doors}
-        return {kind: door for kind, door in doors.items() if door is not None}
+        files = {kind: job.input_file(kind) for kind in self.inputs}
+        return {kind: input_file for kind, input_file in files.items() if input_file is not None}
 
     def plan(
         self,
@@ -322,7 +322,7 @@ class Metric(ABC):
                 row_facts[LEFT_OUT] = left_out
             # Of a file's relevance it is unknown whether a model was asked, and a reference of all
             # explainers is of none.
-            if explained and configured["explainer"] and job.door("relevance") is None:
+            if explained and configured["explainer"] and job.input_file("relevance") is None:
                 explainer = job.explained.explainer
                 row_facts[BLIND] = explainer.blind
                 if explainer.alters:
@@ -338,18 +338,18 @@ class Metric(ABC):
                 settings |= {"explained by": system[:6]}
             if settings:
                 row_facts[SETTINGS] = settings | row_facts.get(SETTINGS, {})
-            open_doors = self.open_doors(job) if of_system else {}
-            doors = {kind: door.fingerprint for kind, door in open_doors.items()}
+            input_files = self.input_files(job) if of_system else {}
+            inputs = {kind: input_file.fingerprint for kind, input_file in input_files.items()}
             # The metric's own keys come last, so that it may override what the job says.
             columns = configured | late_keys() | keys
             # A reference has no explainer, and so no file of its relevance.
             relevance = job.file_relevance if explained and configured["explainer"] else {}
-            all_content = doors | relevance | dict(content or {}) | late
+            all_content = inputs | relevance | dict(content or {}) | late
             return RowIdentity(columns, model, row_facts, all_content)
 
         def make_with_agreement() -> Evidence | None:
             evidence = make()
-            of_own_model = explained and doubts is None and job.door("relevance") is None
+            of_own_model = explained and doubts is None and job.input_file("relevance") is None
             if evidence is None or not of_own_model:
                 return evidence
             # Explanations of a model that hardly translates mean little.

@@ -32,7 +32,7 @@ class Repetition(SumMetric):
     """
 
     name = "repetition"
-    doors = ("outputs",)
+    inputs = ("outputs",)
     needs = "documents with references"
     title = "Repetition"
     note = (

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import PAD, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import PAD, Subwords
 from xnmt_bench.device import device_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt import output

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR
 
 Ids = Sequence[int] | np.ndarray
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.nmt.batch import Batch
 
 POOL = 100  # batches' worth of pairs that are sorted together: little padding, enough chance

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from xnmt_bench.corpora.contrastive.group import ContrastiveSet, Group
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.errors import XnmtError
 
 Ties = Literal["wrong", "first"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments

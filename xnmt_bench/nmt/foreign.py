@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SPECIAL, UNK
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SPECIAL, UNK
 from xnmt_bench.store import file_hash, fingerprint
 
 

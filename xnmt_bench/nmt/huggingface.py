@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from xnmt_bench.corpora.subwords import PAD
+from xnmt_bench.corpora.vocabulary.subwords import PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout

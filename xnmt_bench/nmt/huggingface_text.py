@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tokenizers import AddedToken
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.subwords import (
+from xnmt_bench.corpora.vocabulary.subwords import (
     MARKER,
     SPECIAL,
     WORD_START,

@@ -15,7 +15,7 @@ from safetensors.torch import save_model as save_weights
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.subwords import SentencePiece, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, Subwords
 from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.subwords import PAD, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import PAD, Subwords
 from xnmt_bench.nmt.base import NMTModel, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput

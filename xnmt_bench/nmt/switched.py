@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import SPECIAL, UNK, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, UNK, WORDS
 from xnmt_bench.device import device_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.base import NMTModel

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.engine import rank_and_ranks
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.subwords import PAD, SEPARATOR, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import NMTModel, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout

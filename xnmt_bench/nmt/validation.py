@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.languages import (
     BLANKS,
     CHARACTERS,
@@ -16,7 +14,9 @@ from xnmt_bench.corpora.languages import (
     tokenizer_signature,
 )
 from xnmt_bench.corpora.passage import Context, Passage
-from xnmt_bench.corpora.subwords import current_span
+from xnmt_bench.corpora.suites.contrastive import ContrastiveSet
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.comparing import compare
 from xnmt_bench.nmt.decoding import translate

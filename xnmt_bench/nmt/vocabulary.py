@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import WORDS, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import WORDS, Subwords
 
 # Weights with a row for each id, by the end of their names, in every architecture here.
 SOURCE_ROWS = ("source_embedding.weight",)

@@ -10,9 +10,9 @@ import numpy as np
 from omegaconf import DictConfig
 
 from proxies.data import VisibleWords
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Split
-from xnmt_bench.corpora.subwords import SPECIAL, current_span
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, current_span
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.outputs import Translations

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from xnmt_bench.corpora.alignment import counts_from_one
+from xnmt_bench.corpora.formats.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import SIDES, Corpus
-from xnmt_bench.corpora.subwords import UNK, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import UNK, Subwords
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.texts import Texts

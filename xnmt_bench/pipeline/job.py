@@ -24,9 +24,9 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
-from xnmt_bench.pipeline.doors import READERS, Door
 from xnmt_bench.pipeline.doubts import about_pairs, about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
+from xnmt_bench.pipeline.inputs import READERS, InputFile
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.system import System
@@ -82,20 +82,28 @@ class Job:
         merged = OmegaConf.merge(self.config, changes)
         return Job(merged, self.options, store=self.store)  # type: ignore[arg-type]
 
-    def door(self, kind: str) -> Door | None:
-        """Return the door of a kind (`outputs`, `scores`, `relevance`); None if it is closed."""
-        return Door.configured(kind, self.config)
+    def input_file(self, kind: str) -> InputFile | None:
+        """Return the file of a kind (`outputs`, `scores`, `relevance`) that is given, or None."""
+        return InputFile.configured(kind, self.config)
 
     @cached_property
     def explained_by_file(self) -> Job:
         """The job with another tool's relevance as its explainer's; itself where none is given."""
-        door = self.door("relevance")
-        if door is None or door.dump is None:
+        input_file = self.input_file("relevance")
+        if input_file is None or input_file.dump is None:
             return self
-        sides = {side: str(path) for side, path in door.beside.items()}
-        phi = {"path": str(door.path), "format": door.format, "content": door.fingerprint, **sides}
+        sides = {side: str(path) for side, path in input_file.beside.items()}
+        phi = {
+            "path": str(input_file.path),
+            "format": input_file.format,
+            "content": input_file.fingerprint,
+            **sides,
+        }
         changed = self.changed({"relevance": {"path": None}})
-        changed.config.explainer = {"name": door.explainer, "phi": {"_target_": FROM_FILE, **phi}}
+        changed.config.explainer = {
+            "name": input_file.explainer,
+            "phi": {"_target_": FROM_FILE, **phi},
+        }
         changed.system = self.system  # opened once for all metrics
         return changed
 
@@ -122,8 +130,8 @@ class Job:
 
     @property
     def from_files(self) -> bool:
-        """Whether something comes in by a door, so that it can be measured without training."""
-        return any(map(self.door, READERS))
+        """Whether a file of another tool is given, so that it can be measured without training."""
+        return any(map(self.input_file, READERS))
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -184,22 +192,22 @@ class Job:
         Raises:
             DataError: the file has not one line a test sentence.
         """
-        door = self.door("outputs")
-        if door is None:
+        input_file = self.input_file("outputs")
+        if input_file is None:
             return self.translations(corpus).outputs()
-        corpus, texts = corpus or self.corpus, door.read()
+        corpus, texts = corpus or self.corpus, input_file.read()
         sentences = list(corpus.sentences(EVALUATED))
-        door.counted(len(texts), len(sentences), f"test sentences in {corpus.name}")
+        input_file.counted(len(texts), len(sentences), f"test sentences in {corpus.name}")
         # As people and other tools write; references are tokenised and cased as configured.
         texts = [corpus.words(text, corpus.target_language) for text in texts]
         # A file has a line for every sentence, also for those that are too long for ids.
         number_N = np.arange(len(texts))
-        return Outputs(corpus, test_set(corpus), number_N, sentences, texts, door.fingerprint)
+        return Outputs(corpus, test_set(corpus), number_N, sentences, texts, input_file.fingerprint)
 
     @property
     def search_settings(self) -> dict[str, int]:
         """What decides the system's own translations; empty where translations are from a file."""
-        return {} if self.door("outputs") is not None else {"beam": self.config.nmt.beam}
+        return {} if self.input_file("outputs") is not None else {"beam": self.config.nmt.beam}
 
     def log_probability(
         self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
@@ -219,9 +227,9 @@ class Job:
         Raises:
             DataError: the file has not one number a pair.
         """
-        if door := self.door("scores"):
-            numbers: np.ndarray = door.read()
-            door.counted(len(numbers), len(pairs), "pairs to be scored")
+        if input_file := self.input_file("scores"):
+            numbers: np.ndarray = input_file.read()
+            input_file.counted(len(numbers), len(pairs), "pairs to be scored")
             return numbers if self.config.scores.higher_is_better else -numbers
         scores = read_table(self.scored(pairs).path / "scores.parquet")
         # Sums are stored, and lengths beside them, so that both normalisations are one artefact.
@@ -315,13 +323,13 @@ class Job:
             NotApplicable: the explainer leaves out steps, or does not cover the model; or a file
                 has no such relevance.
         """
-        if door := self.door("relevance"):
+        if input_file := self.input_file("relevance"):
             if split != EVALUATED:
                 raise NotApplicable("relevance.path is of the test set, and this learns from more")
-            if door.dump is not None:
-                problem = f"relevance.format={door.format} is another tool's weights"
+            if input_file.dump is not None:
+                problem = f"relevance.format={input_file.format} is another tool's weights"
                 raise NotApplicable(f"{problem}, of which there are some for source words alone")
-            return Relevances(door.fingerprint, door.read)
+            return Relevances(input_file.fingerprint, input_file.read)
         explained, scenario = self._decided(scenario, corpus, targets)
         return explained.relevance(scenario, source_alone, split)
 
@@ -336,15 +344,15 @@ class Job:
         The arguments are those of `relevance`; an explainer that says nothing of prefix words will
         do.
         """
-        door = self.door("relevance")
-        if door is not None and (dump := door.dump) is not None:
-            return WeighedSentences(door.fingerprint, dump.attention, lambda: dump)
+        input_file = self.input_file("relevance")
+        if input_file is not None and (dump := input_file.dump) is not None:
+            return WeighedSentences(input_file.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
         # For stored relevance it is unknown, and making shares of shares changes nothing. Where
         # words of a context share in them, no explainer's are shares of the sentence.
         alone = not self.system.context.sentences
-        shares = door is None and alone and explained.explainer.gives_shares
+        shares = input_file is None and alone and explained.explainer.gives_shares
         read = partial(weigh_sentences, explained, scenario, relevances)
         return WeighedSentences(relevances.fingerprint, shares, read)
 
@@ -357,17 +365,25 @@ class Job:
 
     def system_identity(self) -> dict[str, Any]:
         """Return the first columns of every table: corpus, language pair, system."""
-        door = self.door("outputs") or self.door("scores")
+        input_file = self.input_file("outputs") or self.input_file("scores")
         return {
             "corpus": self.corpus.name,
             "lang_pair": lang_pair(self.corpus),
-            "nmt": door.name if door else self.system.name,  # a file stands for its writer
+            "nmt": input_file.name
+            if input_file
+            else self.system.name,  # a file stands for its writer
         }
 
     def explained_identity(self) -> dict[str, Any]:
         """Return the same with the explainer, and the seed of one that draws."""
-        if door := self.door("relevance"):  # which does not say whose decisions it explains
-            return self.system_identity() | {"nmt": "", "explainer": door.explainer, "seed": ""}
+        if input_file := self.input_file(
+            "relevance"
+        ):  # which does not say whose decisions it explains
+            return self.system_identity() | {
+                "nmt": "",
+                "explainer": input_file.explainer,
+                "seed": "",
+            }
         # A seed would split rows that are the same for every seed.
         seed = self.config.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
@@ -382,7 +398,7 @@ class Job:
     @property
     def learning_settings(self) -> dict[str, str]:
         """What explainers, judges and students learn from; empty where a file explains."""
-        if self.door("relevance") is not None:
+        if self.input_file("relevance") is not None:
             return {}
         settings = {"training text": self.texts.training_text}
         if self.explained.explainer.needs_gold:  # that of training sentences is read too

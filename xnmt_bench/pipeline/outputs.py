@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit, SideWriter
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Tied
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit, SideWriter
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError, XnmtError

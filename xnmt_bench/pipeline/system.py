@@ -1,4 +1,4 @@
-"""The stages up to a trained NMT system, or the door by which one comes in."""
+"""The stages up to a trained NMT system, or to one that is opened from a path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_of_plug_in
-from xnmt_bench.corpora.contrastive import as_read, find_sets
 from xnmt_bench.corpora.languages import require_tokenizers
 from xnmt_bench.corpora.passage import ALONE, Context, Passage
 from xnmt_bench.corpora.sentence import SPLITS, Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.subwords import MARKER, SentencePiece, Subwords, draw_sample, train_subwords
+from xnmt_bench.corpora.suites.contrastive import as_read, find_sets
+from xnmt_bench.corpora.vocabulary.subwords import (
+    MARKER,
+    SentencePiece,
+    Subwords,
+    draw_sample,
+    train_subwords,
+)
 from xnmt_bench.device import move
 from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
-from xnmt_bench.corpora.subwords import SEPARATOR, Subwords
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR, Subwords
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.store import Artefact, Store, fingerprint
 

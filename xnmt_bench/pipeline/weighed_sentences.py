@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xnmt_bench.corpora.subwords import EOS, Subwords, current_span
+from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords, current_span
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.rules.extract import Scenario

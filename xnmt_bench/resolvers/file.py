@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from xnmt_bench.corpora.clusters import Stretch, letter_starts, letters, read_clusters
+from xnmt_bench.corpora.formats.clusters import Stretch, letter_starts, letters, read_clusters
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import split_words

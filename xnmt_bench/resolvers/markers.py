@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.subwords import MARKER
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
+from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Count
 from xnmt_bench.resolvers.base import Clusters, Resolver, Span

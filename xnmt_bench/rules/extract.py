@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold
-from xnmt_bench.corpora.subwords import PAD, SPECIAL, current_start
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import PAD, SPECIAL, current_start
 from xnmt_bench.device import Precision, Room, arithmetic, device_of
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, decide, follow

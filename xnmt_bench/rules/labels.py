@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from xnmt_bench.corpora.subwords import PAD
+from xnmt_bench.corpora.vocabulary.subwords import PAD
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.rules.table import PROBABILITY, read_columns, sentence_rows, shard_path
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.errors import StoreError
 from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import verified, write_atomically

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import current_start
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import current_start
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.extract import batches

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable, StoreError, XnmtError
 from xnmt_bench.parquet import column_names, read_table, write_table
 

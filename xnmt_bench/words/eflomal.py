@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 
-from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.corpora.sentence import Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable

@@ -7,9 +7,9 @@ from itertools import chain
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.subwords import EOS, WORDS, current_span
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS, WORDS, current_span
 
 WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source and of its target
 ITERATIONS = 5  # of expectation maximisation

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.subwords import EOS, NO_WORD, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR
 
 
 def tokens_of_pieces(words: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from xnmt_bench.corpora.subwords import NO_WORD, UNTIED
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, UNTIED
 from xnmt_bench.words.pieces import membership, tokens_of_pieces
 
 EOS_TOKEN = "</s>"

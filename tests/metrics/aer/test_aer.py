@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from conftest import DATA
 
-from xnmt_bench.corpora.alignment import Alignment, AlignmentFile
+from xnmt_bench.corpora.formats.alignment import Alignment, AlignmentFile
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER
 from xnmt_bench.metrics.aer.counts import count_links, line, skip_unaligned
-from xnmt_bench.metrics.aer.links import diagonal
+from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import (
     METHODS,
     grow_diagonal,

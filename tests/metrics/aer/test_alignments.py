@@ -6,7 +6,7 @@ import shutil
 import pytest
 from conftest import DATA, command, configure, overrides
 
-from xnmt_bench.corpora.alignment import AlignmentFile
+from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.metrics.aer.links import diagonal
+from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.words.pieces import best_links
 
 

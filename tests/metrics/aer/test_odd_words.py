@@ -5,7 +5,7 @@ from conftest import configure
 from omegaconf import OmegaConf
 
 from xnmt_bench.corpora.passage import ALONE
-from xnmt_bench.corpora.subwords import UNK, SentencePiece
+from xnmt_bench.corpora.vocabulary.subwords import UNK, SentencePiece
 from xnmt_bench.metrics.aer import AER
 from xnmt_bench.nmt.loading import build_model, save_model
 from xnmt_bench.pipeline.job import Job

@@ -10,10 +10,10 @@ from conftest import double
 from measured import SYSTEM, measured, scored
 from scipy import stats
 
-from xnmt_bench.corpora.catalogue import Catalogue
-from xnmt_bench.corpora.substitutes import BothSides, Substitutes, Unit
-from xnmt_bench.corpora.subwords import EOS
-from xnmt_bench.corpora.twins import ToyTwins
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
+from xnmt_bench.corpora.planted.catalogue import Catalogue
+from xnmt_bench.corpora.planted.twins import ToyTwins
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
@@ -79,7 +79,7 @@ def test_effects_equal_those_of_one_row_at_a_time(changed):
                         new_TV, new_ids = distribution(model, *map(" ".join, replaced))
                         moved = len(new_ids[PREFIX]) - len(ids[PREFIX])
                         distances.append(np.abs(new_TV[step + moved] - clean_TV[step]).sum() / 2)
-                    effect = effects.which[side][n, unit.start]
+                    effect = effects.replaced[side][n, unit.start]
                     if side == PREFIX and words[step] < unit.stop:
                         assert np.isnan(effect)
                         continue
@@ -94,7 +94,10 @@ def test_a_word_and_its_translation_are_replaced_together(changed):
     translations = interventions._translations
     compared = 0
     for number, sentence in sentences.items():
-        pair, texts = by_number[number].pair, [sentence.source.split(), sentence.target.split()]
+        pair, texts = (
+            by_number[number].replaced_with_translation,
+            [sentence.source.split(), sentence.target.split()],
+        )
         clean_TV, ids = distribution(model, *map(" ".join, texts))
         words = model.target_subwords.words(ids[PREFIX])
         for link in sentence.gold.sure:
@@ -153,7 +156,7 @@ def test_a_mark_and_its_translation_are_a_pair_that_asks_for_another(transformer
     effects = Interventions(model, corpus.substitutes(), 3).effects(0, sentence)
     for planted in sentence.gold.planted:
         n = effects.slot_N.index(planted.slot)
-        which, pair = effects.which[SOURCE][n], effects.pair[SOURCE][n]
+        which, pair = effects.replaced[SOURCE][n], effects.replaced_with_translation[SOURCE][n]
         assert pair[planted.link] == pytest.approx(which[planted.link], abs=1e-12)
         assert np.isnan(pair[planted.cue])
 
@@ -189,7 +192,10 @@ def test_effects_hardly_depend_on_the_draw_of_substitutes(transformer):
             half.effects(n, s) for n, s in enumerate(transformer.texts.sentences("test", 25))
         ]
         by_half.append(
-            [np.concatenate([e.which[side].ravel() for e in effects]) for side in (SOURCE, PREFIX)]
+            [
+                np.concatenate([e.replaced[side].ravel() for e in effects])
+                for side in (SOURCE, PREFIX)
+            ]
         )
     correlations = []
     for one, other in zip(*by_half, strict=True):
@@ -217,7 +223,7 @@ def test_a_word_that_is_taken_away_has_the_mean_embedding(changed):
             new_TV = model.logits(states).softmax(-1)[0].numpy()
         for n, step in enumerate(effects.step_N):
             expected = np.abs(new_TV[step] - clean_TV[step]).sum() / 2
-            assert effects.that[SOURCE][n, word] == pytest.approx(expected, abs=1e-8)
+            assert effects.removed[SOURCE][n, word] == pytest.approx(expected, abs=1e-8)
 
 
 def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transformer):
@@ -239,7 +245,7 @@ def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transf
                 new_TV, _ = distribution(model, " ".join(words), sentence.target)
                 step = effects.step_N[n]
                 distances.append(np.abs(new_TV[step] - clean_TV[step]).sum() / 2)
-            assert effects.which[SOURCE][n, place] == pytest.approx(np.mean(distances), abs=1e-8)
+            assert effects.replaced[SOURCE][n, place] == pytest.approx(np.mean(distances), abs=1e-8)
 
 
 @pytest.mark.parametrize("cue", ["xor", "prefix"])
@@ -527,12 +533,12 @@ def test_no_explainer_gains_by_words_without_a_substitute(transformer):
                  for name in by_name}  # fmt: skip
         for decision in effects[relevance.number]:
             for n, side in enumerate(SIDES):
-                effect_W = decision.effects["which", side]
+                effect_W = decision.effects["replaced", side]
                 if np.isnan(effect_W).all():
                     continue
                 noisy_W = np.nan_to_num(effect_W) + 0.1 * rng.random(len(effect_W))
                 dodging_W = noisy_W.copy()
-                seen_W = ~np.isnan(decision.effects["that", side])
+                seen_W = ~np.isnan(decision.effects["removed", side])
                 unknown_W = np.isnan(effect_W) & seen_W
                 if np.nan_to_num(effect_W)[noisy_W.argmax()] < np.nanmax(effect_W):
                     dodging_W[unknown_W] = 9

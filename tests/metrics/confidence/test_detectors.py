@@ -11,7 +11,7 @@ from conftest import DATA
 from dumped import FORMATS, excerpt, published, read
 from measured import measured
 
-from xnmt_bench.corpora.annotated import read_annotated
+from xnmt_bench.corpora.formats.annotated import read_annotated
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units

@@ -9,7 +9,7 @@ from conftest import DATA, command
 from debug_page import unpacked
 from dumped import published
 
-from xnmt_bench.corpora.consistency import Entity, Item, Suite, read_suite, translations
+from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency
@@ -19,7 +19,7 @@ from xnmt_bench.metrics.consistency.judge import (
     Translation,
     judge,
 )
-from xnmt_bench.metrics.consistency.links import by_eflomal, of_file
+from xnmt_bench.metrics.consistency.mention_links import by_eflomal, of_file
 from xnmt_bench.metrics.consistency.statistics import statistics
 from xnmt_bench.morphology import GenderEvidence, Morphology
 from xnmt_bench.registry import create

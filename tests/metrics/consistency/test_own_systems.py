@@ -8,14 +8,14 @@ import pytest
 from conftest import DATA, command, configure, overrides
 from debug_page import unpacked
 
-from xnmt_bench.corpora.alignment import to_pharaoh
-from xnmt_bench.corpora.consistency import Suite, SuiteCorpus, chains, read_suite
+from xnmt_bench.corpora.formats.alignment import to_pharaoh
+from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import Evidence, write
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import Translation, judge
-from xnmt_bench.metrics.consistency.links import carried, read_links
+from xnmt_bench.metrics.consistency.mention_links import carried, read_links
 from xnmt_bench.metrics.consistency.translation_set import TranslationSet
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.job import Job

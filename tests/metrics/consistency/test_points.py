@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.consistency import Entity, Item, chains
+from xnmt_bench.corpora.suites.consistency import Entity, Item, chains
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun, TranslatedMention
 from xnmt_bench.metrics.consistency.points import (

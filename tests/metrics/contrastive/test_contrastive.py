@@ -11,10 +11,10 @@ import torch
 from conftest import DISCOURSE, command, configure
 from debug_page import unpacked
 
-from xnmt_bench.corpora.contrastive import as_read, to_lines
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import write
@@ -265,9 +265,9 @@ def _groups_can_be_read(results, path, row_of):
 def test_scores_of_others_stand_beside_them(ran):
     folder, _ = ran
     alone = "metric=[contrastive]"
-    door = [f"scores.path={folder}/losses.txt", "scores.name=theirs", alone]
+    input_file = [f"scores.path={folder}/losses.txt", "scores.name=theirs", alone]
     set_option = f"metric.contrastive.sets=[{folder}/mine.jsonl]"
-    assert shown(ran, *door, set_option, "scores.higher_is_better=false").returncode == 0
+    assert shown(ran, *input_file, set_option, "scores.higher_is_better=false").returncode == 0
     with (folder / "results" / "contrastive.csv").open(newline="", encoding="utf-8") as file:
         rows = {(r["corpus"], r["part"]): r for r in csv.DictReader(file) if r["nmt"] == "theirs"}
     assert {row["accuracy"] for row in rows.values()} == {"1.0"}
@@ -275,7 +275,7 @@ def test_scores_of_others_stand_beside_them(ran):
     notes = (folder / "results" / "contrastive.md").read_text()
     assert "theirs: it is below chance" not in notes
     # The same file with its sign forgotten, and scores that know nothing.
-    assert shown(ran, door[0], alone, "scores.name=turned", set_option).returncode == 0
+    assert shown(ran, input_file[0], alone, "scores.name=turned", set_option).returncode == 0
     (folder / "same.txt").write_text("0.5\n" * len((folder / "losses.txt").read_text().split()))
     same_scores = [f"scores.path={folder}/same.txt", "scores.name=same", alone]
     assert shown(ran, *same_scores, set_option).returncode == 0

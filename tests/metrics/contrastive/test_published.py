@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from conftest import DATA
 
-from xnmt_bench.corpora.contrastive import read_groups, read_sets
 from xnmt_bench.corpora.passage import Context
+from xnmt_bench.corpora.suites.contrastive import read_groups, read_sets
 from xnmt_bench.nmt.comparing import compare, parts
-from xnmt_bench.pipeline.doors import READERS
+from xnmt_bench.pipeline.inputs import READERS
 
 SETS = DATA / "contrastive"
 pytestmark = pytest.mark.shared("contrastive")

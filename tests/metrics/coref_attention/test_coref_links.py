@@ -9,7 +9,7 @@ import pytest
 
 from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.metrics.coref_attention.links import (
+from xnmt_bench.metrics.coref_attention.link_attention import (
     SUBSETS,
     CorefScores,
     PlacedMention,

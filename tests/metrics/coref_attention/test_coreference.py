@@ -10,14 +10,14 @@ import torch
 from conftest import SIZES, SMALL, command, configure, context_aware, overrides
 from debug_page import unpacked
 
-from xnmt_bench.corpora.subwords import SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.random import Random
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
-from xnmt_bench.metrics.coref_attention.links import coref_scores
+from xnmt_bench.metrics.coref_attention.link_attention import coref_scores
 from xnmt_bench.metrics.coref_attention.metric import SHUFFLED, UNIFORM
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job

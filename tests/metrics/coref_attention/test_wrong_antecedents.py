@@ -13,7 +13,7 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import Spoken
-from xnmt_bench.metrics.coref_attention.links import (
+from xnmt_bench.metrics.coref_attention.link_attention import (
     CorefScores,
     PlacedMention,
     Verdict,

@@ -8,15 +8,15 @@ import torch
 from compiled import CUES, SPECIAL, WORDS, compiled
 from conftest import batch_of, command, configure, double, overrides
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.erasure import Erasure, stages
 from xnmt_bench.metrics.erasure.curves import GRID, bins, erase, point
-from xnmt_bench.metrics.erasure.decisions import ordered_decisions
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words
 from xnmt_bench.metrics.erasure.limits import limits
+from xnmt_bench.metrics.erasure.word_orders import ordered_decisions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Store

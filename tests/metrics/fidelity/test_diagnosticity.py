@@ -39,7 +39,7 @@ def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
             columns |= {f"causal_{side}": source + noise}
         columns |= {"causal_planted": planted + noise, "usable_planted": ones, "planted": ones}
         if that:
-            columns |= {"causal_that_source": that[name] + noise, "usable_that_source": ones}
+            columns |= {"causal_removed_source": that[name] + noise, "usable_removed_source": ones}
         row = SYSTEM | {"corpus": corpus, "explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)
@@ -72,7 +72,7 @@ def test_pairs_are_counted_and_ties_of_causes_left_out(tmp_path):
     write_judge(tmp_path, "sa", (-2, -3, -1, -4), (-2, -3, -1, -4))
     rows, result = analysed(tmp_path)
     # Six pairs; gradient_norm and lexicon have the same causes on all decisions.
-    assert (rows["base", "which"]["right"], rows["base", "which"]["pairs"]) == (1.0, 5)
+    assert (rows["base", "replaced"]["right"], rows["base", "replaced"]["pairs"]) == (1.0, 5)
     assert (rows["base", "planted"]["right"], rows["base", "planted"]["pairs"]) == (1.0, 6)
     sa = rows["sa", "planted"]
     # Lexicon is wrongly before attention, gradient_norm and random.
@@ -82,13 +82,13 @@ def test_pairs_are_counted_and_ties_of_causes_left_out(tmp_path):
         "lexicon before attention", "lexicon before gradient_norm", "lexicon before random"
     ]  # fmt: skip
     # On all decisions it is wrong of attention alone.
-    assert rows["sa", "which"]["right"] == pytest.approx(4 / 5)
+    assert rows["sa", "replaced"]["right"] == pytest.approx(4 / 5)
     texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
     assert result.summary.title == "Diagnosticity: judges and causes (transformer, k = 1)"
     assert ["toy", "SA", "planted", "50", "6", "50", "4"] in [line[:7] for line in texts]
 
 
-def test_pairs_that_both_interventions_order_alike(tmp_path):
+def test_pairs_removed_both_interventions_order_alike(tmp_path):
     # The other intervention turns attention and gradient_norm round, and ties lexicon and random.
     that = {"attention": 0.7, "gradient_norm": 0.9, "lexicon": 0.3, "random": 0.3}
     write_causes(tmp_path, that=that)
@@ -98,7 +98,7 @@ def test_pairs_that_both_interventions_order_alike(tmp_path):
     # attention and gradient_norm before random, attention before lexicon; gradient_norm and
     # lexicon tie by which.
     assert (rows["base", "both"]["right"], rows["base", "both"]["pairs"]) == (1.0, 3)
-    assert (rows["base", "that"]["right"], rows["base", "that"]["pairs"]) == (4 / 5, 5)
+    assert (rows["base", "removed"]["right"], rows["base", "removed"]["pairs"]) == (4 / 5, 5)
     # It puts random first and attention last.
     assert rows["sa", "both"]["right"] == 0
     assert np.isnan(rows["base", "both"]["tau"])
@@ -118,7 +118,7 @@ def test_tau_has_each_explainer_once_and_no_dial(tmp_path):
     log_q = (-2, -9, -1, -8, -1, -4, -3)
     write_judge(tmp_path, "base", log_q, log_q, names)
     rows, result = analysed(tmp_path)
-    row = rows["base", "which"]
+    row = rows["base", "replaced"]
     # attention, gradient_norm, lexicon, random.
     tau = scipy.stats.kendalltau([-2, -1, -4, -3], [0.9, 0.7, 0.6, 0.3]).statistic
     assert (row["tau"], row["explainers"]) == (pytest.approx(tau), 4)
@@ -134,7 +134,7 @@ def test_causes_of_two_settings_are_two_truths(tmp_path):
     write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4))
     _, result = analysed(tmp_path)
     assert "causes" in result.summary.headings
-    right = {row["causes"]: row["right"] for row in result.rows if row["truth"] == "which"}
+    right = {row["causes"]: row["right"] for row in result.rows if row["truth"] == "replaced"}
     assert right == {"least effect: 0.05": 1.0, "least effect: 0.2": 0.0}
 
 
@@ -159,7 +159,7 @@ def test_two_explainers_have_no_tau(tmp_path):
     write_causes(tmp_path, {name: CAUSAL[name] for name in ("attention", "random")})
     write_judge(tmp_path, "base", (-1, -2, -3, -4), (-1, -2, -3, -4))
     rows, _ = analysed(tmp_path)
-    assert np.isnan(rows["base", "which"]["tau"]) and rows["base", "which"]["pairs"] == 1
+    assert np.isnan(rows["base", "replaced"]["tau"]) and rows["base", "replaced"]["pairs"] == 1
 
 
 def test_a_tie_of_the_judge_is_not_right(tmp_path):

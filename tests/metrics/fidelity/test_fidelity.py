@@ -13,11 +13,11 @@ from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
 from proxies.training import ProxyTraining
-from xnmt_bench.corpora.subwords import SPECIAL, UNK
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, UNK
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import fit
 from xnmt_bench.judges import RuleSet
-from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.own import Own
@@ -27,7 +27,7 @@ from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.measurement import ALTERS, BLIND
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import reference_evidence
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -223,7 +223,7 @@ def test_rules_hold_what_the_model_decided(transformer):
     """Labels, probabilities and words, against the model itself."""
     from conftest import batch_of
 
-    from xnmt_bench.corpora.subwords import EOS
+    from xnmt_bench.corpora.vocabulary.subwords import EOS
     from xnmt_bench.explainers.base import decide
 
     job = Job(configure(*_changes(transformer), "explainer=random", "k=2"))

@@ -7,13 +7,13 @@ from test_fidelity import job_for
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import RuleSet
-from xnmt_bench.judges.base import Base
+from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.evalx import EvalX
 from xnmt_bench.judges.kl import Distilled
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.nmt import NMT
-from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of, reference_evidence
 from xnmt_bench.parquet import read_table
 from xnmt_bench.rules.density import density

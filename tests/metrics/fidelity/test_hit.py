@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.sentence import Gold, Sentence
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.rules.table import Rules
 

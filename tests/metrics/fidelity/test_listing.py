@@ -9,7 +9,7 @@ from measured import FIDELITY, measured
 from xnmt_bench.measuring.measurement import SETTINGS, read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
-from xnmt_bench.metrics.fidelity.listing import list_decisions
+from xnmt_bench.metrics.fidelity.listed_decisions import list_decisions
 from xnmt_bench.parquet import write_table
 
 UNITS = Units("made", np.arange(2), {"log_likelihood": np.zeros(2), "rows": np.ones(2)})

@@ -11,7 +11,7 @@ from measured import SYSTEM, measured
 from scipy.stats import spearmanr
 
 import xnmt_bench
-from xnmt_bench.corpora.subwords import SPECIAL, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import ALTERS

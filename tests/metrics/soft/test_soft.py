@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import batch_of, command, configure, double, overrides
 
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure
 from xnmt_bench.metrics.soft.distances import distances, hellinger

@@ -5,7 +5,7 @@ import pytest
 import torch
 from conftest import batch_of, double
 
-from xnmt_bench.corpora.subwords import BOS
+from xnmt_bench.corpora.vocabulary.subwords import BOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, guide
 from xnmt_bench.metrics.student.maps import GuidedBatches, map_of, pad_maps

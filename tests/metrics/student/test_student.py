@@ -10,7 +10,7 @@ from compiled import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
 from conftest import command, configure, context_aware, overrides
 from measured import measured
 
-from xnmt_bench.corpora.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.sacre import statistics
@@ -224,9 +224,9 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
     with pytest.raises(NotApplicable, match="needs two training sentences"):
         _ = Students(one, OPTIONS, 1).sentences
     rules = job.explained.rules(GOLDEN, "test").path
-    door = job.changed({"relevance": {"path": str(rules)}})
+    input_file = job.changed({"relevance": {"path": str(rules)}})
     with pytest.raises(NotApplicable, match="is of the test set"):
-        door.relevance(GOLDEN, split="train")
+        input_file.relevance(GOLDEN, split="train")
     reader = Job(job.config, store=Store(tmp_path / "empty", may_make=False))
     with pytest.raises(Exception, match=r"run train.py"):
         Students(reader, OPTIONS, 1).trained("add", "none")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from conftest import context_aware, double
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
 from xnmt_bench.nmt.batch import DraftOptions, Layout
 from xnmt_bench.nmt.context.drafts import corrupted, sample
 from xnmt_bench.nmt.decoding import translate

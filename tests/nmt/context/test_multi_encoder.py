@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from conftest import context_aware, double
 
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
 
 CONTEXT = [[11, 12], [13, 14, 15], [16]]

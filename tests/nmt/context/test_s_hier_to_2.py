@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import context_aware, double
 
-from xnmt_bench.corpora.subwords import BOS, EOS, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
 
 PREVIOUS, CURRENT = [11, 12, 13], [21, 22]

@@ -2,7 +2,7 @@
 
 import torch
 
-from xnmt_bench.corpora.subwords import EOS, PAD, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import EOS, PAD, SEPARATOR
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from xnmt_bench.corpora.substitutes import BothSides, Substitutes, by_key, translations_of
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key, translations_of
 from xnmt_bench.corpora.toy.lexicon import Verb, lexicon
 
 ENDINGS = ("", "e", "er", "en", "es", "em")  # of adjectives; the first is the predicate's

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
-from xnmt_bench.corpora.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.sentence import Links, Sentence, Split
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy.grammar import Clause, NounPhrase, Phrase, Property, gold, word
 from xnmt_bench.corpora.toy.lexicon import Dice

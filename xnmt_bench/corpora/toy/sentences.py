@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.corpora.toy.categories import toy_substitutes
 from xnmt_bench.corpora.toy.grammar import (
     Clause,

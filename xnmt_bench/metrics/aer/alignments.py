@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.alignment import Alignment, to_pharaoh
+from xnmt_bench.corpora.formats.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
-from xnmt_bench.metrics.aer.links import diagonal
+from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -98,8 +98,8 @@ class Alignments:
     @cached_property
     def _dumped(self) -> dict[int, Weighed] | None:
         """What another tool's dump has of each sentence, by its number, if one is given."""
-        door = self._job.door("relevance")
-        if door is None or door.dump is None:
+        input_file = self._job.input_file("relevance")
+        if input_file is None or input_file.dump is None:
             return None
         test_sentences = dict(enumerate(self._job.corpus.sentences(EVALUATED)))
         unreadable: list[str] = []
@@ -148,9 +148,9 @@ class Alignments:
         Raises:
             XnmtError: stored relevance is of other words.
         """
-        door = self._job.door("relevance")
-        if door is not None and door.scenario not in (None, GOLDEN):
-            of = f"relevance.path: it is of scenario={door.scenario}"
+        input_file = self._job.input_file("relevance")
+        if input_file is not None and input_file.scenario not in (None, GOLDEN):
+            of = f"relevance.path: it is of scenario={input_file.scenario}"
             raise XnmtError(f"{of}, and alignment reads that of the reference's words (golden)")
         return self._job.weighed_sentences(GOLDEN)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from xnmt_bench.corpora.alignment import Alignment
+from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.measuring.metric import ratio

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xnmt_bench.corpora.alignment import Alignment, AlignmentFile, Form, counts_from_one
+from xnmt_bench.corpora.formats.alignment import Alignment, AlignmentFile, Form, counts_from_one
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.text import present
@@ -78,7 +78,7 @@ class AER(SumMetric):
     """
 
     name = "aer"
-    doors = ("relevance",)
+    inputs = ("relevance",)
     needs = "gold word alignment, or two link files (metric.aer.gold, metric.aer.hypothesis)"
     title = "Alignment error rate"
     note = (
@@ -147,7 +147,7 @@ class AER(SumMetric):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return whether files hold everything; two alignment files need no model either."""
-        return bool(self.gold) or job.door("relevance") is not None
+        return bool(self.gold) or job.input_file("relevance") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's alignments and those that need no model; or a file's alone."""

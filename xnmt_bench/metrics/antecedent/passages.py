@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xnmt_bench.corpora.contrastive import Group
 from xnmt_bench.corpora.passage import nearest
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.suites.contrastive import Group
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.store import fingerprint
 

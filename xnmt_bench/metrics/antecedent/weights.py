@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet, Group
-from xnmt_bench.corpora.subwords import UNTIED
+from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.metrics.antecedent.passages import PassageCorpus
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job

@@ -24,10 +24,10 @@ from itertools import product
 import numpy as np
 import torch
 
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Entry, Unit
 from xnmt_bench.corpora.sentence import Gold, Sentence
-from xnmt_bench.corpora.substitutes import BothSides, Entry, Unit
-from xnmt_bench.corpora.subwords import EOS, NO_WORD
 from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
@@ -45,23 +45,23 @@ class Effects:
     Attributes:
         step_N: the decisions: first pieces of words, without EOS.
         slot_N: the slot of each planted decision, else empty.
-        which: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
-        pair: the same where a word and its translation are replaced together; NaN for a word
-            that has no translation in the sentence, or none that is known.
-        change: as `which`, of log P(label), in nats; below 0 where the label loses by it.
+        replaced: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
+        replaced_with_translation: the same where a word and its translation are replaced together; NaN for
+            a word that has no translation in the sentence, or none that is known.
+        change: as `replaced`, of log P(label), in nats; below 0 where the label loses by it.
         flips: the same of choices, the share of substitutes after which the label is not chosen.
-        that: of source and prefix, effects by the mean embedding, (N, W).
+        removed: of source and prefix, effects by the mean embedding, (N, W).
         joint_N: of a planted decision, the effect of replacing link and cue at once; else NaN.
         substitutes, as_long: how many were used, and how many of them have as many pieces.
     """
 
     step_N: np.ndarray
     slot_N: list[str]
-    which: list[np.ndarray]
-    pair: list[np.ndarray]
+    replaced: list[np.ndarray]
+    replaced_with_translation: list[np.ndarray]
     change: list[np.ndarray]
     flips: list[np.ndarray]
-    that: list[np.ndarray]
+    removed: list[np.ndarray]
     joint_N: np.ndarray
     substitutes: int
     as_long: int

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.corpora.bands import categories_of
+from xnmt_bench.corpora.exchange.bands import categories_of
+from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.substitutes import BothSides
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.decisions import evidence_of_sentences
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
+from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
@@ -56,16 +56,16 @@ class Causes(SumMetric):
     reads_relevance = True
     title = "Causes: what changes the decision"
     note = (
-        "Which: words are replaced by others of their category, all else fixed. Causal@k: the "
+        "Words are replaced by others of their category, all else fixed. Causal@k: the "
         "effects of the k words that the explainer names, over the greatest sum of effects of k "
         "words, with its 95 % bootstrap interval over sentences. A word named that has no "
         "substitute counts as one without an effect; unknown: the share of such words. Words that "
         "are as relevant are named in all orders, each as probable. Above chance: (causal@k - "
-        "chance) / (100 - chance), where chance is the causal@k of pieces drawn at random. Pairs: "
-        "a word and its translation are replaced together, by two that translate each other. "
-        "That: the word's embedding is the vocabulary's mean. The prefix stays but for what is "
-        "replaced, so these are direct effects. A decision counts on a side where some word has "
-        "an effect of at least metric.causes.least (0.05 by default), whatever words are named."
+        "chance) / (100 - chance), where chance is the causal@k of pieces drawn at random. With "
+        "translation: a word and its translation are replaced together, by two that translate each "
+        "other. Removed: the word's embedding is the vocabulary's mean. The prefix stays but for "
+        "what is replaced, so these are direct effects. A decision counts on a side where some "
+        "word has an effect of at least metric.causes.least (0.05 by default), whatever words are named."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
@@ -113,10 +113,12 @@ class Causes(SumMetric):
         *Column("tau_{}", "tau {}", "{:+.2f}".format, shown=False)
         .means("Kendall's tau-b of relevance and effect over {} words, by decision")
         .of_each(SIDES),
-        *Column("causal_pair_{}", "pairs: causal@k {}", hundredths, interval=True)
+        *Column(
+            "causal_with_translation_{}", "with translation: causal@k {}", hundredths, interval=True
+        )
         .means("as causal@k {}, with its translation replaced too")
         .of_each(SIDES),
-        *Column("causal_that_{}", "that: causal@k {}", hundredths, interval=True)
+        *Column("causal_removed_{}", "removed: causal@k {}", hundredths, interval=True)
         .means("as causal@k {}, where the word is taken away")
         .of_each(SIDES),
         *Column("change_{}", "log P {}", "{:+.2f}".format, shown=False)
@@ -220,12 +222,12 @@ class Causes(SumMetric):
             by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             # A step sees the whole source, and the prefix before it.
             visible = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
-            counts = [len(decision.effects["that", side]) for side in SIDES]
+            counts = [len(decision.effects["removed", side]) for side in SIDES]
             rankings = [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
             if decision.takes_both:
                 sums["takes_both"] += 1
             else:
-                which = [decision.effects["which", side] for side in SIDES]
+                which = [decision.effects["replaced", side] for side in SIDES]
                 pooled = judge_sides(rankings, which, k, self.least)
                 if pooled is not None:
                     sums.update({"usable_pooled": 1.0, "causal_pooled": pooled})
@@ -236,17 +238,17 @@ class Causes(SumMetric):
                 equal_X = np.where(visible[n], 0.0, np.nan)
                 chance_W = Ranking.of_pieces(equal_X, words[n], counts[n]).named(k)
                 for kind, name in (
-                    ("which", side),
-                    ("pair", f"pair_{side}"),
-                    ("that", f"that_{side}"),
+                    ("replaced", side),
+                    ("replaced_with_translation", f"with_translation_{side}"),
+                    ("removed", f"removed_{side}"),
                 ):
                     effect_W = decision.effects[kind, side]
                     shares = judge_side(ranking, chance_W, effect_W, k, self.least)
                     if shares:
                         sums.update({f"{key}_{name}": n for key, n in vars(shares).items()})
-                    elif kind == "which" and not np.isnan(effect_W).all():
+                    elif kind == "replaced" and not np.isnan(effect_W).all():
                         sums[f"unusable_{side}"] += 1
-                    if shares and kind == "which":
+                    if shares and kind == "replaced":
                         # Means over the words to name, so that one without a substitute has part.
                         share_W = ranking.named(k) / chance_W.sum()
                         for effect in ("change", "flips"):
@@ -255,7 +257,7 @@ class Causes(SumMetric):
                         if side == "source" and decision.planted:
                             sums.update({"causal_planted": shares.causal, "usable_planted": 1.0})
             if decision.planted:
-                effect_W = decision.effects["which", "source"]
+                effect_W = decision.effects["replaced", "source"]
                 *both, earlier = decision.planted
                 link, cue = (float(effect_W[place]) for place in both)
                 sums.update({"link": link, "cue": cue, "both": decision.joint, "planted": 1.0})
@@ -263,7 +265,7 @@ class Causes(SumMetric):
                 greatest = np.nanmax(effect_W)
                 sums.update({"link_greatest": link >= greatest, "cue_greatest": cue >= greatest})
                 if earlier != NONE:
-                    effect_T = decision.effects["which", "prefix"]
+                    effect_T = decision.effects["replaced", "prefix"]
                     sums.update({"earlier": float(effect_T[earlier])})
         return dict(sums)
 
@@ -324,7 +326,7 @@ class Causes(SumMetric):
             }
             if f"unusable_{side}" in sums_R:
                 results[f"unusable_{side}"] = sums_R[f"unusable_{side}"]
-        sides = [f"{kind}_{side}" for kind in ("pair", "that") for side in SIDES]
+        sides = [f"{kind}_{side}" for kind in ("with_translation", "removed") for side in SIDES]
         for name in (*sides, "planted", "pooled"):
             if f"usable_{name}" in sums_R:
                 usable = sums_R[f"usable_{name}"]

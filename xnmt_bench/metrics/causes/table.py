@@ -16,7 +16,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.rules.table import shards
 from xnmt_bench.store import Artefact
 
-KINDS = ("which", "pair", "change", "flips", "that")
+KINDS = ("replaced", "replaced_with_translation", "change", "flips", "removed")
 NONE = -1  # the place of no word
 
 

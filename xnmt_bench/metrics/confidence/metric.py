@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.annotated import AnnotatedCorpus
+from xnmt_bench.corpora.formats.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.languages import (
     BLANKS,
     UNKNOWN,
@@ -40,7 +40,7 @@ from xnmt_bench.measuring.sacre import warn_of_blanks
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available
-from xnmt_bench.metrics.confidence.listing import listing
+from xnmt_bench.metrics.confidence.listed_translations import listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
 from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
@@ -55,7 +55,7 @@ from xnmt_bench.metrics.confidence.sentences import (
 )
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.doors import ANNOTATED
+from xnmt_bench.pipeline.inputs import ANNOTATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.store import Artefact, fingerprint
@@ -93,7 +93,7 @@ class Confidence(Metric):
     """
 
     name = "confidence"
-    doors = ("relevance", "outputs")
+    inputs = ("relevance", "outputs")
     title = "Confidence"
     note = (
         "Means over sentences of Rikters's (2018) confidence and its parts, as percentages, with "
@@ -182,20 +182,20 @@ class Confidence(Metric):
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield a dump; or the system's own translations, or a file's, under its explainer."""
         keys: dict[str, Any] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
-        door = job.door("relevance")
-        if door is not None and (dump := door.dump) is not None:
+        input_file = job.input_file("relevance")
+        if input_file is not None and (dump := input_file.dump) is not None:
             pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
             require_tokenizers(*pair)
-            dump_keys = {"corpus": f"{door.format} dump", "nmt": door.name}
+            dump_keys = {"corpus": f"{input_file.format} dump", "nmt": input_file.name}
             dump_keys["explainer"] = dump.method or ("attention" if dump.attention else "relevance")
             dump_keys["lang_pair"] = "-".join(pair) if all(pair) else ""
             # A dump has no seed, and a name in the system's place.
             identity = dict.fromkeys(self.identity, "") | dump_keys | keys
             make = partial(self._of_dump, job, dump, pair)
-            yield PlannedRow.without_system(identity, make, {"relevance": door.fingerprint})
+            yield PlannedRow.without_system(identity, make, {"relevance": input_file.fingerprint})
             return
         require_tokenizers(*languages(job.corpus))
-        if outputs := job.door("outputs"):  # of another system, which ours is made to say
+        if outputs := job.input_file("outputs"):  # of another system, which ours is made to say
             # The row is named by both: whose translations, and whose weights.
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
             if outputs.format == ANNOTATED:
@@ -222,17 +222,17 @@ class Confidence(Metric):
         return self._evidence(artefact, reading, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
-        corpus, door, labels = job.corpus, job.door("outputs"), None
-        if door is None:
+        corpus, input_file, labels = job.corpus, job.input_file("outputs"), None
+        if input_file is None:
             weighed_sentences, test_set = job.weighed_sentences(), job.texts.test_set
-        elif door.format == ANNOTATED:
-            corpus = annotated = AnnotatedCorpus(door.path, job.corpus)
+        elif input_file.format == ANNOTATED:
+            corpus = annotated = AnnotatedCorpus(input_file.path, job.corpus)
             weighed_sentences = job.weighed_sentences(
                 corpus=corpus, targets=annotated.translations()
             )
             labels = [row.labels for row in annotated.rows]
             # Annotated translations are a test set of their own.
-            test_set = f"annotated {door.fingerprint}"
+            test_set = f"annotated {input_file.fingerprint}"
         else:
             weighed_sentences, test_set = (
                 job.weighed_sentences(targets=job.outputs().texts),
@@ -249,11 +249,11 @@ class Confidence(Metric):
 
         reading = self._reading(weighed_sentences.shares, languages(corpus))
         # Translations of a file are another system's, whose training data are unknown.
-        train = None if door is not None else job.system.learnt_texts.corpus
+        train = None if input_file is not None else job.system.learnt_texts.corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, reading, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
-        if door is None or door.format != ANNOTATED:  # it is of the configured test set
+        if input_file is None or input_file.format != ANNOTATED:  # it is of the configured test set
             facts[SETTINGS] |= {"test sentences": job.explained_sentences} | job.search_settings
         facts["in_context"] = bool(job.system.context.sentences)
         if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
@@ -290,8 +290,8 @@ class Confidence(Metric):
             train = None if trained_on is None else trained_on.sentences("train")
             columns = rows(kept, reading, references, quality, train)
             if not columns:
-                door = job.door("relevance")
-                where = door.path if door else "the explainer's weights"
+                input_file = job.input_file("relevance")
+                where = input_file.path if input_file else "the explainer's weights"
                 why = f": {problems[0]}" if problems else ""
                 raise DataError(where, None, f"no sentence can be read{why}")
             write_table(pa.table(columns), folder / SENTENCES)

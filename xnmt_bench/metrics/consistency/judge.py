@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xnmt_bench.corpora.consistency import Entity, Item, Suite, bare, with_article
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.metrics.consistency.links import linked
+from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, bare, with_article
+from xnmt_bench.metrics.consistency.mention_links import linked
 from xnmt_bench.morphology import Gender, GenderEvidence, Morphology
 
 # Why a pronoun is left out, in the order of the checks.

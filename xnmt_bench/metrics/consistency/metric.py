@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from omegaconf import DictConfig
 
-from xnmt_bench.corpora.alignment import counts_from_one
-from xnmt_bench.corpora.consistency import (
+from xnmt_bench.corpora.formats.alignment import counts_from_one
+from xnmt_bench.corpora.sentence import Corpus, Links
+from xnmt_bench.corpora.suites.consistency import (
     CHAINS,
     OWN,
     SUBSETS,
@@ -22,7 +23,6 @@ from xnmt_bench.corpora.consistency import (
     chains,
     read_suite,
 )
-from xnmt_bench.corpora.sentence import Corpus, Links
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
@@ -46,9 +46,9 @@ from xnmt_bench.metrics.consistency.judge import (
     Translation,
     judge,
 )
-from xnmt_bench.metrics.consistency.links import EFLOMAL, EXPLAINER, TRAIN, WAYS
-from xnmt_bench.metrics.consistency.links import FILE as LINKS
-from xnmt_bench.metrics.consistency.listing import FILE, listing, write_judged
+from xnmt_bench.metrics.consistency.listed_pronouns import FILE, listing, write_judged
+from xnmt_bench.metrics.consistency.mention_links import EFLOMAL, EXPLAINER, TRAIN, WAYS
+from xnmt_bench.metrics.consistency.mention_links import FILE as LINKS
 from xnmt_bench.metrics.consistency.points import (
     RELEVANCE_FILE,
     Pointing,
@@ -100,7 +100,7 @@ class Consistency(SumMetric):
 
     name = "consistency"
     reads_relevance = True
-    doors = ("outputs",)
+    inputs = ("outputs",)
     needs = "a suite of pronouns (metric.consistency.suite and metric.consistency.data)"
     title = "Coreference consistency"
     note = (
@@ -217,7 +217,7 @@ class Consistency(SumMetric):
         language = self._language(job)
         name, morphology = self._chosen(language)
         suite = self._suite(job, language)
-        asks_explainer = self._explained and job.door("relevance") is None
+        asks_explainer = self._explained and job.input_file("relevance") is None
         if asks_explainer and job.explained.explainer.alters:
             raise NotApplicable("an altered explainer tries judges, and shows nothing of pronouns")
         # Before any row is planned, so that a wrong file or name ends the run at once.
@@ -247,8 +247,10 @@ class Consistency(SumMetric):
             if resolver is not None:
                 content["resolver"] = resolver.fingerprint
             if not (translation_set.people or translation_set.own):
-                doors = self.open_doors(job)
-                content |= {kind: door.fingerprint for kind, door in doors.items()}
+                input_files = self.input_files(job)
+                content |= {
+                    kind: input_file.fingerprint for kind, input_file in input_files.items()
+                }
             if self.learn_from == TRAIN:
                 content["learn_from"] = fingerprint(job.corpus.recipe())
             if translation_set.own:
@@ -295,7 +297,7 @@ class Consistency(SumMetric):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return whether files hold everything: translations do, an explainer needs the system."""
-        return job.door("outputs") is not None and not self._explained
+        return job.input_file("outputs") is not None and not self._explained
 
     @property
     def _explained(self) -> bool:
@@ -314,7 +316,7 @@ class Consistency(SumMetric):
             ConfigError: it is not known, or the suites' folder is not.
             XnmtError: the system translates between other languages.
         """
-        from_files = job.door("outputs") is not None
+        from_files = job.input_file("outputs") is not None
         # A file's translations of a suite need not be in the configured corpus's language.
         configured = None if from_files and not self._of_corpus else job.corpus.target_language
         chosen = {

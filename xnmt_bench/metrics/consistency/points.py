@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.consistency import Item
-from xnmt_bench.corpora.subwords import MARKER
+from xnmt_bench.corpora.suites.consistency import Item
 from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun
-from xnmt_bench.metrics.consistency.links import Pairs, carried
+from xnmt_bench.metrics.consistency.mention_links import Pairs, carried
 from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
 from xnmt_bench.words import Weighed

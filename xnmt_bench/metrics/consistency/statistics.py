@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from xnmt_bench.corpora.consistency import SUBSETS, Item
+from xnmt_bench.corpora.suites.consistency import SUBSETS, Item
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, JudgedPronoun
 from xnmt_bench.metrics.consistency.points import Pointing

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from xnmt_bench.corpora.consistency import CHAINS, Suite, SuiteCorpus, translations
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
+from xnmt_bench.corpora.suites.consistency import CHAINS, Suite, SuiteCorpus, translations
 from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.measuring.measurement import SENTENCES
-from xnmt_bench.metrics.consistency.links import (
+from xnmt_bench.metrics.consistency.mention_links import (
     EFLOMAL,
     EXPLAINER,
     GOLD,
@@ -50,14 +50,14 @@ class TranslationSet:
     @property
     def nmt(self) -> str:
         """Who translated it, as in results."""
-        door = self.job.door("outputs")
-        return REFERENCE if self.people else door.name if door else self.job.system.name
+        input_file = self.job.input_file("outputs")
+        return REFERENCE if self.people else input_file.name if input_file else self.job.system.name
 
     @property
     def own(self) -> bool:
         """Whether the job's system said it."""
         # A file's translations may come from another system than the configured one.
-        return not self.people and self.job.door("outputs") is None
+        return not self.people and self.job.input_file("outputs") is None
 
     @property
     def corpus(self) -> Corpus | None:
@@ -76,11 +76,11 @@ class TranslationSet:
     @cached_property
     def pairs(self) -> Pairs:
         """Source and translation by number; a system leaves out what has too many subwords."""
-        sentences, door = self.suite.sentences, self.job.door("outputs")
+        sentences, input_file = self.suite.sentences, self.job.input_file("outputs")
         if self.people:
             texts: Mapping[int, str] = {n: s.target for n, s in enumerate(sentences)}
-        elif door is not None:
-            texts = dict(enumerate(translations(door.path, door.read(), self.suite)))
+        elif input_file is not None:
+            texts = dict(enumerate(translations(input_file.path, input_file.read(), self.suite)))
         else:
             outputs = self.job.outputs(self.corpus)
             # Suites give raw text; chains are annotated on the corpus's own words.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.contrastive import ContrastiveSet, as_read
 from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, as_read
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import CAPPED, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
@@ -69,7 +69,7 @@ class Scores:
 
     def of(self, number: int) -> np.ndarray:
         """Return the scores of a set's variants, (N,); the greater the better."""
-        if self.job.door("scores"):
+        if self.job.input_file("scores"):
             # One file holds all sets, in the order of `metric.contrastive.sets`.
             start, end = list(pairwise(self._ends))[number]
             return self._of_files[start:end]
@@ -106,8 +106,8 @@ class MeasuredSet:
     def _made_by(self) -> str:
         """The fingerprint of the scores."""
         job = self.scores.job
-        if door := job.door("scores"):
-            return door.fingerprint
+        if input_file := job.input_file("scores"):
+            return input_file.fingerprint
         return job.scored(self.scores.passages(self.number)).fingerprint
 
     @cached_property
@@ -133,7 +133,7 @@ class MeasuredSet:
         made_by = {"set": self.comparison.contrastive_set.fingerprint, "scores": self._made_by}
         facts = {"generated": self.comparison.contrastive_set.generated, "told": self._remarks}
         job = self.scores.job
-        if not job.door("scores"):
+        if not job.input_file("scores"):
             facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
         # The part that is the whole set carries the file; the others would repeat its groups.
         files = {GROUPS: self._groups} if member_G.sum() == self._scored_G.sum() else {}
@@ -203,7 +203,7 @@ class MeasuredSet:
         # Files of losses and of log-probabilities look alike; accuracy tells which way they go.
         turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
         job, has_context = self.scores.job, any(g.source_context for g in self.comparison.groups)
-        from_file = job.door("scores") is not None
+        from_file = job.input_file("scores") is not None
         if from_file and self.right_G.mean() < self.comparison.chance_G.mean() < turned:
             remarks.append(
                 f"it is below chance, and {100 * turned:.1f} % if the scores are read the other "

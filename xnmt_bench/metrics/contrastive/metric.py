@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.corpora.contrastive import (
+from xnmt_bench.corpora.suites.contrastive import (
     BUILT,
     OWN,
     ContrastiveSet,
@@ -69,7 +69,7 @@ class Contrastive(SumMetric):
     """
 
     name = "contrastive"
-    doors = ("scores",)
+    inputs = ("scores",)
     needs = "contrastive sets (metric.contrastive.sets)"
     title = "Contrastive test sets: accuracy in %"
     note = (
@@ -118,7 +118,7 @@ class Contrastive(SumMetric):
             XnmtError: it is of another language pair, or there is nothing to compare.
             ConfigError: means over ids are wanted of a file's scores, whose ids are not known.
         """
-        if job.door("scores") is not None and self.options.normalise:
+        if job.input_file("scores") is not None and self.options.normalise:
             problem = "scores.path has one number a variant, and not the ids to take a mean over"
             raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
@@ -161,7 +161,7 @@ class Contrastive(SumMetric):
             log.info(
                 "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
             )
-        if job.door("scores") is None:  # a file of scores may be of any system
+        if job.input_file("scores") is None:  # a file of scores may be of any system
             for contrastive_set in sets:
                 require_pair(contrastive_set, job.corpus)
         if self.options.groups is not None:

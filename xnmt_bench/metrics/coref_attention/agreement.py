@@ -12,7 +12,7 @@ import numpy as np
 
 from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.metrics.coref_attention.context import ContextWeights
-from xnmt_bench.metrics.coref_attention.links import PlacedMention, Verdict
+from xnmt_bench.metrics.coref_attention.link_attention import PlacedMention, Verdict
 from xnmt_bench.morphology import Gender, Morphology
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.code_hash import code_hash
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.parcorfull import carried
+from xnmt_bench.corpora.formats.parcorfull import carried
 from xnmt_bench.corpora.sentence import SIDES, Gold, Links, Mention, Sentence
-from xnmt_bench.corpora.subwords import NO_WORD, SEPARATOR, UNTIED
 from xnmt_bench.corpora.tokens import align_tokens, split_words
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, SEPARATOR, UNTIED
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.coref_attention.links import PlacedMention
+from xnmt_bench.metrics.coref_attention.link_attention import PlacedMention
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import plain

@@ -30,7 +30,7 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
 from xnmt_bench.metrics.coref_attention.context import ContextWeights, Spoken
 from xnmt_bench.metrics.coref_attention.examples import FILE, Example, listings
-from xnmt_bench.metrics.coref_attention.links import (
+from xnmt_bench.metrics.coref_attention.link_attention import (
     BOUNDS,
     SUBSETS,
     CorefScores,

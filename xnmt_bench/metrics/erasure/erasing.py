@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSplit
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import Removal

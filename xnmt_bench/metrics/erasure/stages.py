@@ -8,14 +8,14 @@ from itertools import chain, islice
 import numpy as np
 
 from xnmt_bench.metrics.erasure.curves import erase
-from xnmt_bench.metrics.erasure.decisions import (
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
+from xnmt_bench.metrics.erasure.limits import limits
+from xnmt_bench.metrics.erasure.word_orders import (
     KEYS,
     load_labels,
     ordered_decisions,
     unordered_decisions,
 )
-from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
-from xnmt_bench.metrics.erasure.limits import limits
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.pipeline.decision_table import Columns, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED

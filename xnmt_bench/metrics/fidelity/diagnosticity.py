@@ -31,12 +31,12 @@ from xnmt_bench.rules.extract import TEACHER_FORCING
 
 CAUSES = "causes"  # the metric whose order is the truth
 PLANTED_CAUSE = "causal_planted"
-WHICH, THAT = "causal_source", "causal_that_source"
+REPLACED, REMOVED = "causal_source", "causal_removed_source"
 # What orders a pair, and its columns of causes, which have to agree.
 TRUTHS = {
-    "which": (WHICH,),
-    "that": (THAT,),
-    "both": (WHICH, THAT),
+    "replaced": (REPLACED,),
+    "removed": (REMOVED,),
+    "both": (REPLACED, REMOVED),
     "planted": (PLANTED_CAUSE,),
 }
 FEWEST = 3  # items of tau; fewer have hardly an order
@@ -45,7 +45,7 @@ SHOWN = 3  # pairs that are named
 NOTE = (
     "Right: of the pairs of explanations whose causal@k intervals do not meet, those that the "
     "judge orders alike. Blind pairs: those among them of a blind explanation and one that asks "
-    "the model. Which, that: by all decisions, source words; both: pairs that which and that order "
+    "the model. Replaced, removed: by all decisions, source words; both: pairs that both order "
     "alike; planted: by the decisions of planted words alone. Tau: Kendall's tau-b of the judge's "
     "order and that of causal@k, each explainer once and no dial (diluted); it counts pairs whose "
     "intervals meet too. Put first wrongly: the explanation that the judge prefers, before the one "

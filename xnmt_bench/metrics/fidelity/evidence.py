@@ -14,7 +14,7 @@ from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
 from xnmt_bench.measuring.measurement import CAPPED, COUNTED, DECISIONS, DOUBTS, SETTINGS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
-from xnmt_bench.metrics.fidelity.decisions import FACETS_FILE, SAMPLE_FILE, TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
 
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.

@@ -30,7 +30,7 @@ from xnmt_bench.report.figure import (
 )
 from xnmt_bench.report.panels import Panel, distinguish, ends, origin
 from xnmt_bench.report.summary import Cell
-from xnmt_bench.rules.facets import FACETS, FIFTHS, GOLD_LINKS
+from xnmt_bench.rules.decision_kinds import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Gold, Sentence
-from xnmt_bench.corpora.subwords import EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.rules.table import Rules
 
 

@@ -34,14 +34,14 @@ from xnmt_bench.measuring.metric import (
     ratio,
 )
 from xnmt_bench.measuring.units import Bounds
-from xnmt_bench.metrics.fidelity.decisions import TestDecisions
+from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import (
     LIKELIHOOD_OF,
     PLANTED,
     evidence_of,
     reference_evidence,
 )
-from xnmt_bench.metrics.fidelity.listing import list_decisions
+from xnmt_bench.metrics.fidelity.listed_decisions import list_decisions
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load

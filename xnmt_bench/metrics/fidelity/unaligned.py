@@ -19,7 +19,7 @@ from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
 from xnmt_bench.report.panels import Panel, distinguish, origin
 from xnmt_bench.report.summary import Cell
-from xnmt_bench.rules.facets import GOLD_LINKS
+from xnmt_bench.rules.decision_kinds import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import Rules, read_rules
 

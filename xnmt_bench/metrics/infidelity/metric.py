@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.decisions import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.measurement import BLIND, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.sentence_sums import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.nmt.switched import Removal

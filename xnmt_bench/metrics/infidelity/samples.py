@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from xnmt_bench.corpora.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.device import Room
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch

@@ -43,7 +43,7 @@ class Quality(SumMetric):
     """
 
     name = "quality"
-    doors = ("outputs",)
+    inputs = ("outputs",)
     needs = "references"
     title = "Translation quality"
     note = (

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.subwords import WORDS
+from xnmt_bench.corpora.vocabulary.subwords import WORDS
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel
 

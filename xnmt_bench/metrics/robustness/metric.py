@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.measuring.decisions import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.measurement import (
     ALTERS,
     BLIND,
@@ -21,6 +20,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.sentence_sums import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, distances

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.measuring.decisions import evidence_of_sentences
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.soft.distances import distances
 from xnmt_bench.metrics.soft.retention import KINDS, chances_of

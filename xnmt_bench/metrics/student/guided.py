@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.batch import Batch, Encoding
 from xnmt_bench.nmt.blocks import Blocks

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import StoreError
 from xnmt_bench.metrics.student.guided import GuidedBatch
 from xnmt_bench.nmt.batch import Batch

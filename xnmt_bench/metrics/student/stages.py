@@ -13,9 +13,9 @@ import pyarrow as pa
 import torch
 from safetensors.torch import load_model, save_model
 
-from xnmt_bench.corpora.encoded import EncodedSplit
 from xnmt_bench.corpora.sentence import Split
-from xnmt_bench.corpora.subwords import BOS, EOS
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedTransformer, Operator

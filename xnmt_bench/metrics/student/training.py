@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch.utils.data import DataLoader
 
-from xnmt_bench.corpora.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.metrics.student.guided import GuidedTransformer
 from xnmt_bench.metrics.student.maps import GuidedBatches, Maps
 from xnmt_bench.nmt.batching import loader

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import BOS, PAD, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import BOS, PAD, Subwords
 from xnmt_bench.nmt.base import NMTModel, Reader, last_of
 from xnmt_bench.nmt.batch import (
     AttentionWeights,

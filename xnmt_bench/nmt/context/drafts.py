@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.subwords import BOS, EOS, PAD, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Layout
 from xnmt_bench.nmt.decoding import translate

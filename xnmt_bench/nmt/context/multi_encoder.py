@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import Subwords
+from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers

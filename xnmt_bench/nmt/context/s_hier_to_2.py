@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import EOS, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords
 from xnmt_bench.nmt.batch import Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import closed

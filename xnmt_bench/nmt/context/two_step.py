@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor
 
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.subwords import EOS, SEPARATOR, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Subwords
 from xnmt_bench.nmt.base import NMTModel, copy_weights
 from xnmt_bench.nmt.transformer import Transformer
 

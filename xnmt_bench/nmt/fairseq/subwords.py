@@ -10,7 +10,7 @@ from pathlib import Path
 import sentencepiece as spm
 from subword_nmt.apply_bpe import BPE
 
-from xnmt_bench.corpora.fairseq import (
+from xnmt_bench.corpora.formats.fairseq import (
     GOES_ON,
     THEIR_EOS,
     THEIR_PAD,
@@ -18,8 +18,8 @@ from xnmt_bench.corpora.fairseq import (
     join,
     read_dictionary,
 )
-from xnmt_bench.corpora.subwords import SPECIAL, WORD_START, Subwords, Tied
 from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORD_START, Subwords, Tied
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 

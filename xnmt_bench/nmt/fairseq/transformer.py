@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.fairseq import THEIR_PAD
+from xnmt_bench.corpora.formats.fairseq import THEIR_PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.fairseq.checkpoint import Options, Weights

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.subwords import NO_WORD
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.words import Tokens
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Result, varying_words
-from xnmt_bench.corpora.twins import CLOSINGS, OPENINGS, SLOTS
+from xnmt_bench.corpora.planted.twins import CLOSINGS, OPENINGS, SLOTS
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
 from xnmt_bench.measuring.metric import Row

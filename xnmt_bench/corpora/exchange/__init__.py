@@ -1,0 +1,1 @@
+"""Words that stand in for others of their kind."""

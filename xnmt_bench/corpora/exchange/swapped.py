@@ -1,0 +1,65 @@
+"""A corpus whose words are exchanged within their categories, so that what goes together parts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.view import CorpusView
+
+VERSION = 1  # raise it when the same seed gives other sentences
+
+
+class SwappedCorpus(CorpusView):
+    """Each word of either side is drawn anew from its category, with a probability.
+
+    The annotation is left out, since words no longer translate each other.
+
+    Args:
+        corpus: whose words are exchanged.
+        categories: which words may stand in each other's place.
+        share: the probability with which a word is drawn anew.
+        seed: another seed is another draw.
+    """
+
+    def __init__(self, corpus: Corpus, categories: BothSides, share: float, seed: int) -> None:
+        super().__init__(corpus)
+        self._categories, self._share, self._seed = categories, share, seed
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Yield the pairs of a split; the draw of each depends on its number alone."""
+        for number, sentence in enumerate(self.corpus.sentences(split)):
+            # A text as the seed gives the same draws on every platform.
+            dice = random.Random(f"{self._seed}/{split}/{number}")
+            source = self._swap(split_words(sentence.source), self._categories.source, dice)
+            target = self._swap(split_words(sentence.target), self._categories.target, dice)
+            yield replace(sentence, source=source, target=target, gold=None)
+
+    def _swap(self, words: Sequence[str], categories: Substitutes, dice: random.Random) -> str:
+        swapped: list[str] = []
+        end = 0
+        for unit in categories.units(words):
+            # What has no category stays: it holds the sentence's structure.
+            swapped += words[end : unit.start]
+            itself = tuple(words[unit.start : unit.stop])
+            # The word itself is among the draws, so that share 1 is an even draw.
+            drawn = dice.choice((itself, *unit.others)) if dice.random() < self._share else itself
+            swapped += drawn
+            end = unit.stop
+        return " ".join([*swapped, *words[end:]])
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the wrapped corpus's, the categories and how words are drawn."""
+        return {
+            "kind": "swapped",
+            "version": VERSION,
+            "corpus": self.corpus.recipe(),
+            "categories": self._categories.digest,
+            "share": self._share,
+            "seed": self._seed,
+        }

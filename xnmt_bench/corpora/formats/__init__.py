@@ -1,0 +1,1 @@
+"""Files of sentences and annotation, as other projects write them."""

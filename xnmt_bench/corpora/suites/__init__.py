@@ -1,0 +1,1 @@
+"""Test suites: contrastive sets, and pronouns whose gender the translation shows."""

@@ -1,0 +1,274 @@
+"""Sets of pronouns in ContraPro's form.
+
+ContraPro is English `it` with German `er`, `sie` or `es` (Müller et al. 2018); the same form has
+English `it` and `they` with French `il`, `elle`, `ils` or `elles` (Lopes et al. 2020).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from xnmt_bench.corpora.formats.clusters import letters
+from xnmt_bench.corpora.suites.contrastive.files import parse_distance, read_groups, records_of
+from xnmt_bench.corpora.suites.contrastive.group import (
+    Antecedent,
+    ContrastiveSet,
+    Group,
+    Variant,
+    checked,
+)
+from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.errors import DataError
+from xnmt_bench.parsing import COUNT
+
+SOURCE = "en"  # in every published set of this form
+# The end of a record's `corpus`, such as `opensubs1922-ende` and `UN-enfr`.
+PAIR = re.compile(r".*[^a-z]([a-z]{2})([a-z]{2})")
+UNKNOWN = ("?", "-1")  # distances
+COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
+
+
+def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
+    """Read `contrapro.{text,context}.LANGUAGE` with `groups.tsv`, or with `contrapro.json`.
+
+    The files of text and context, plain or gzip, may lie in folders of their own, such as `ctx1`;
+    of several contexts of a language the longest is read.
+
+    Args:
+        folder: of the files.
+        lang_pair: such as `en-fr`; English and the other language of the texts, if not given.
+
+    Raises:
+        DataError: a file is missing, two of them differ in length, or there are texts in several
+            languages and no `lang_pair`.
+    """
+    lang_pair = lang_pair or _pair_of_texts(folder)
+    languages = _split_pair(lang_pair)
+    texts = [_find(folder, "text", language) for language in languages]
+    group_rows = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
+    source, target = map(_lines, texts)
+    expected = 0
+    if len(source) != len(target):
+        problem = f"{len(source)} lines, but {texts[1]} has {len(target)}"
+        raise DataError(texts[0], None, problem)
+    contexts = [_context(folder, language, len(source)) for language in languages]
+    groups = []
+    for where, number, first, size, pronoun, distance, antecedent in group_rows:
+        rows = range(first, first + size)
+        if first != expected:
+            problem = f"group {number} begins with line {first}, not with line {expected}"
+            raise DataError(*where, problem)
+        # Groups follow on each other without gaps, as a file of scores, a line each, needs.
+        expected = rows.stop
+        if rows.stop > len(target):
+            problem = f"group {number} ends with line {rows.stop} of {len(target)}"
+            raise DataError(*where, problem)
+        variants = (Variant(target[row], contexts[1][row]) for row in rows)
+        group = Group(
+            source[first],
+            tuple(variants),
+            0,
+            contexts[0][first],
+            distance=distance,
+            pronoun=pronoun,
+            antecedent=antecedent,
+        )
+        try:
+            groups.append(checked(group))
+        except ValueError as error:
+            raise DataError(*where, f"group {number}: {error}") from None
+    if expected != len(target):
+        problem = f"{len(target)} lines, but the groups end with line {expected}"
+        raise DataError(texts[1], None, problem)
+    return ContrastiveSet("contrapro", lang_pair, groups)
+
+
+def _split_pair(lang_pair: str) -> tuple[str, str]:
+    source, _, target = lang_pair.partition("-")
+    return source, target
+
+
+def _pair_of_texts(folder: Path) -> str:
+    """Return the languages that the names of the text files end in."""
+    paths = [*folder.glob("contrapro.text.*"), *folder.glob("*/contrapro.text.*")]
+    others = sorted({path.name.removesuffix(".gz").split(".", 2)[2] for path in paths} - {SOURCE})
+    if not others:
+        raise DataError(folder, None, "no file contrapro.text.LANGUAGE of translations")
+    if len(others) > 1:
+        problem = f"translations into {', '.join(others)}; name a pair before the folder"
+        raise DataError(folder, None, f"{problem}: {SOURCE}-{others[0]}:{folder}")
+    return f"{SOURCE}-{others[0]}"
+
+
+class _GroupRow(NamedTuple):
+    """The columns of a group beside its text, and their place in the file."""
+
+    where: tuple[Path, int | None]
+    number: int
+    first: int  # of its lines
+    size: int
+    pronoun: str
+    distance: int | None
+    antecedent: Antecedent | None = None
+
+
+def _table(folder: Path) -> Iterator[_GroupRow]:
+    path = folder / "groups.tsv"
+    for number, line in enumerate(lines(path), start=1):
+        fields = decode_line(line, path, number).split("\t")
+        if number == 1 and fields[0] == COLUMNS[0]:
+            continue
+        if len(fields) != len(COLUMNS):
+            raise DataError(path, number, f"{len(fields)} fields where {len(COLUMNS)} belong")
+        *counts, pronoun, distance = fields
+        for name, value in zip(COLUMNS, [*counts, pronoun, distance], strict=True):
+            free = name == "pronoun" or (name == "distance" and value in UNKNOWN)
+            if not (free or COUNT.fullmatch(value)):
+                raise DataError(path, number, f"{name} {value[:40]!r} is no number")
+        group, first, size = map(int, counts)
+        yield _GroupRow((path, number), group, first, size, pronoun.lower(), _distance(distance))
+
+
+def _distance(text: str) -> int | None:
+    return None if text in UNKNOWN else int(text)
+
+
+def _of_json(folder: Path) -> Iterator[_GroupRow]:
+    path = _existing(folder / "contrapro.json")
+    first = 0
+    for number, record in enumerate(records_of(path)):
+        group = _group(path, number, record)
+        size = len(group.variants)
+        columns = group.pronoun, group.distance, group.antecedent
+        yield _GroupRow((path, None), number, first, size, *columns)
+        first += size
+
+
+def pair_of_records(records: list[Any]) -> str | None:
+    """Return the languages that every record's `corpus` ends in, such as `en-fr`; None if none."""
+    named = (str(record.get("corpus")) if isinstance(record, dict) else "" for record in records)
+    pairs = {"-".join(match.groups()) if (match := PAIR.fullmatch(c)) else None for c in named}
+    return pairs.pop() if len(pairs) == 1 else None
+
+
+def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> ContrastiveSet:
+    """Read groups of `contrapro.json`; their context is read from the text files beside it.
+
+    A file of the same name that ends in `.groups` says which groups of the text files they are.
+
+    Args:
+        path: of the file.
+        records: that are in it.
+        lang_pair: such as `en-fr`.
+
+    Raises:
+        DataError: a group lacks a field, or the files beside it are of another length.
+    """
+    groups = [_group(path, number, record) for number, record in enumerate(records)]
+    stem = path.name.removesuffix(".gz").removesuffix(".json")
+    chosen = path.with_name(f"{stem}.groups")
+    numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
+    if len(numbers) != len(groups):
+        raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
+    # Without the text files the groups have no context.
+    if any(_find(path.parent, "text", language).is_file() for language in _split_pair(lang_pair)):
+        text_groups = from_folder(path.parent, lang_pair).groups
+        if numbers and max(numbers) >= len(text_groups):
+            raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
+        # Only their order says which groups these are, so a part of them needs the other file.
+        if not chosen.is_file() and len(groups) != len(text_groups):
+            problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
+            raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
+        pairs = zip(groups, numbers, strict=True)
+        groups = [
+            _with_context(path, number, group, text_groups[number]) for group, number in pairs
+        ]
+    return ContrastiveSet(stem, lang_pair, groups, numbers=numbers)
+
+
+def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group:
+    """Return a group in the context that the text files give the same group."""
+    # The published files differ in blanks and in quotation marks.
+    if letters(group.source) != letters(beside.source):
+        raise DataError(path, None, f"group {number} is another one in the text files beside it")
+    context = beside.variants[0].context
+    variants = tuple(Variant(v.text, context) for v in group.variants)
+    return Group(
+        group.source,
+        variants,
+        group.true,
+        beside.source_context,
+        distance=group.distance,
+        pronoun=group.pronoun,
+        antecedent=group.antecedent,
+    )
+
+
+def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
+    try:
+        distance = parse_distance(record["ante distance"], "ante distance")
+        # The true translation is the first variant.
+        texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
+        if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
+            raise ValueError("a segment is no text")
+        true, *variants = map(Variant, texts)
+        antecedent = None
+        if distance is not None and (phrase := record.get("src ante phrase")):
+            antecedent = Antecedent(distance, tuple(split_words(phrase)))
+        return checked(
+            Group(
+                record["src segment"],
+                (true, *variants),
+                0,
+                distance=distance,
+                # A pronoun that begins a sentence would else be a part of its own.
+                pronoun=record["ref pronoun"].lower(),
+                antecedent=antecedent,
+            )
+        )
+    except KeyError as error:
+        raise DataError(path, None, f"group {number}: no field {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(path, None, f"group {number}: {error}") from None
+
+
+def _existing(path: Path) -> Path:
+    """Return a file, plain or gzip."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.is_file() else path
+
+
+def _find(folder: Path, suffix: str, language: str) -> Path:
+    """Return a file of the set in the folder or in one within it."""
+    name = f"contrapro.{suffix}.{language}"
+    places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    paths = [path for place in places if (path := _existing(place / name)).is_file()]
+    return paths[0] if paths else folder / name
+
+
+def _lines(path: Path) -> list[str]:
+    return [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
+
+
+def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
+    """Return the context of each line, the nearest sentence last; empty lines are left out."""
+    name = f"contrapro.context.{language}"
+    places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
+    # All are read, since only their lengths tell how deep each context is.
+    lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
+    for path, lines_of in lines_by_path.items():
+        if not count or len(lines_of) % count:
+            problem = f"{len(lines_of)} lines, which is no multiple of the {count} of the text"
+            raise DataError(path, None, problem)
+    if not lines_by_path:
+        return [()] * count
+    # A longer context can be cut to a shorter one, never the other way round.
+    longest = max(lines_by_path.values(), key=len)
+    depth = len(longest) // count
+    rows = (longest[n * depth : (n + 1) * depth] for n in range(count))
+    # Empty lines pad contexts at the beginning of a document.
+    return [tuple(filter(None, row)) for row in rows]

@@ -1,0 +1,1 @@
+"""Subword vocabularies, and corpora as their ids."""

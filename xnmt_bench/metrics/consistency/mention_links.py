@@ -1,0 +1,265 @@
+"""Which words of a translation are linked to a mention: by eflomal, by a file, by relevance."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from xnmt_bench.corpora.formats.alignment import AlignmentFile, to_pharaoh
+from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
+from xnmt_bench.corpora.suites.consistency import Suite, bare, pairs
+from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.tokens import align_tokens, split_words
+from xnmt_bench.errors import DataError, NotApplicable
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
+from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
+from xnmt_bench.words import Tokens
+from xnmt_bench.words.eflomal import align, aligner
+from xnmt_bench.words.pieces import best_links
+
+log = logging.getLogger(__name__)
+EFLOMAL, GOLD, EXPLAINER, RULE = WAYS = ("eflomal", "gold", "explainer", "rule")
+TRAIN = "train"
+FILE = "links.parquet"
+ANY = 10**6  # words of a sentence that was not translated
+Pairs = Mapping[int, tuple[str, str]]  # source and translation by the sentence's number
+
+
+def by_eflomal(
+    store: Store, pairs_by_number: Pairs, learn_from: Path | Corpus | None = None
+) -> tuple[Artefact, dict[int, Links]]:
+    """Return the union of eflomal's two directions, over words that stand between blanks.
+
+    Args:
+        store: that keeps them: eflomal has no seed, so another run's are others.
+        pairs_by_number: what is linked.
+        learn_from: what else eflomal learns from: a file of sources and translations, or a corpus's
+            training sentences.
+
+    Raises:
+        DataError: all translations are empty, or the file is not readable.
+        NotApplicable: eflomal is not installed.
+    """
+
+    def work(folder: Path) -> dict[str, Any]:
+        # eflomal cannot align an empty sentence.
+        spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
+        if not spoken:
+            raise DataError("translations", None, "all are empty")
+        # A list, since both directions read it.
+        aligned = list(_sentences(spoken.values()))
+        forward, backward = align(aligned, _sentences(_more(learn_from)), folder)
+        united = {
+            n: forward_links | backward_links
+            for n, forward_links, backward_links in zip(spoken, forward, backward, strict=True)
+        }
+        # An empty translation has no links, and still is a sentence.
+        return _written({n: united.get(n, frozenset()) for n in pairs_by_number}, folder)
+
+    learnt = (
+        learn_from.recipe()
+        if isinstance(learn_from, Corpus)
+        else learn_from and file_hash(present(learn_from))
+    )
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=aligner(), more=learnt)
+
+
+def of_file(
+    store: Store, path: Path, pairs_by_number: Pairs, sentences: int
+) -> tuple[Artefact, dict[int, Links]]:
+    """Return the links of a file in Pharaoh's form.
+
+    Args:
+        store: that keeps them.
+        path: a line for each sentence of the suite.
+        pairs_by_number: those of them that were translated.
+        sentences: how many there are.
+
+    Raises:
+        DataError: the file has other sentences, or a link is out of range.
+    """
+
+    def work(folder: Path) -> dict[str, Any]:
+        # Other tools split at ' ' alone, where a no-break space holds two words together.
+        for number, pair in pairs_by_number.items():
+            if any(split_words(text) != text.split(" ") for text in map(_single, pair)):
+                log.warning(
+                    "%s:%d: between words stands another blank than ' ', which counts too",
+                    path,
+                    number + 1,
+                )
+        lengths = [
+            tuple(len(split_words(text)) for text in pairs_by_number.get(n, ()))
+            for n in range(sentences)
+        ]
+        # A line of a sentence that was not translated cannot be checked for its range.
+        lengths_known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
+        alignments = AlignmentFile(path).read(lengths_known)
+        return _written({n: alignments[n].sure for n in pairs_by_number}, folder)
+
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=file_hash(present(path)))
+
+
+def _single(text: str) -> str:
+    """Return the text with one blank in place of several."""
+    return re.sub(" +", " ", text.strip(" "))
+
+
+def _store_links(
+    store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
+) -> tuple[Artefact, dict[int, Links]]:
+    """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
+    artefact = store.make("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
+    return artefact, read_links(artefact.path / FILE)
+
+
+def _pairs_id(pairs_by_number: Pairs) -> str:
+    return fingerprint({"pairs": [[n, *pair] for n, pair in pairs_by_number.items()]})
+
+
+def of_relevance(
+    store: Store, weighed_sentences: WeighedSentences, pairs_by_number: Pairs
+) -> tuple[Artefact, dict[int, Links]]:
+    """Link each target word to the source word of greatest relevance, in the explained sentences.
+
+    Args:
+        store: that keeps them.
+        weighed_sentences: of these translations, on words as the system cuts them.
+        pairs_by_number: what is linked.
+    """
+
+    def work(folder: Path) -> dict[str, Any]:
+        links = {}
+        for sentence in skip_unreadable(require_words(weighed_sentences)):
+            best = best_links(
+                sentence.weights_TS, sentence.source.words, sentence.target.words, sentence.blind
+            )
+            source, target = (
+                carried(tokens, split_words(text))
+                for tokens, text in zip(
+                    (sentence.source, sentence.target),
+                    pairs_by_number[sentence.number],
+                    strict=True,
+                )
+            )
+            # Words of the suite and not of the system, since pronouns are placed in those.
+            links[sentence.number] = frozenset(
+                # A system's word may be two of the suite's, and then links to both.
+                (s, t)
+                for i, j in best
+                for s in source.get(i, ())
+                for t in target.get(j, ())
+            )
+        return _written(links, folder)
+
+    return _store_links(
+        store, work, _pairs_id(pairs_by_number), made_by=weighed_sentences.fingerprint
+    )
+
+
+def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:
+    """Return the sure links of annotated sentences.
+
+    Raises:
+        NotApplicable: there are none.
+    """
+    # Sure links alone: a possible one may be an annotator's doubt.
+    gold_links = {n: s.gold.sure for n, s in sentences.items() if s.gold}
+    if not any(gold_links.values()):
+        raise NotApplicable("these sentences have no gold word alignment")
+    links_id = fingerprint({"links": [[n, to_pharaoh(links)] for n, links in gold_links.items()]})
+    return _store_links(store, lambda folder: _written(gold_links, folder), links_id)
+
+
+def of_rule(
+    store: Store, suite: Suite, pairs_by_number: Pairs
+) -> tuple[Artefact, dict[int, Links]]:
+    """Return the links that a generated suite tells from the form of its sentences.
+
+    Raises:
+        NotApplicable: the suite has no rule.
+    """
+    # A generated suite knows the form of its sentences, and needs no statistics.
+    rule = suite.link_words
+    if rule is None:
+        raise NotApplicable(f"links=rule: {suite.name} has no rule that links words")
+
+    def work(folder: Path) -> dict[str, Any]:
+        return _written({n: rule(*pair) for n, pair in pairs_by_number.items()}, folder)
+
+    made_by = f"rule of {suite.fingerprint}"
+    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=made_by)
+
+
+def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
+    """Return the target words of source words, in the order of these."""
+    # Sorted, since a set has no order; each target word once.
+    return list(dict.fromkeys(t for s, t in sorted(pairs) if s in sources))
+
+
+def from_pharaoh(text: str) -> Links:
+    """Read links in their stored form."""
+    ends = (link.split("-") for link in text.split())
+    return frozenset((int(source), int(target)) for source, target in ends)
+
+
+def read_links(path: Path) -> dict[int, Links]:
+    """Return the links of each sentence."""
+    columns = read_table(path).to_pydict()
+    return dict(zip(columns["sentence"], map(from_pharaoh, columns["links"]), strict=True))
+
+
+def _written(links_by_number: Mapping[int, Links], folder: Path) -> dict[str, Any]:
+    columns = {
+        "sentence": list(links_by_number),
+        "links": list(map(to_pharaoh, links_by_number.values())),
+    }
+    write_table(pa.table(columns), folder / FILE)
+    return {}
+
+
+def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:
+    if isinstance(learn_from, Corpus):
+        yield from ((s.source, s.target) for s in learn_from.sentences("train"))
+    elif learn_from is not None:
+        yield from pairs(learn_from)
+
+
+def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
+    """Yield pairs in the form that is aligned."""
+    for number, (source, target) in enumerate(texts):
+        yield Sentence(_bare(source), _bare(target), str(number), 0)
+
+
+def _bare(text: str) -> str:
+    """Return as many words in lower case, without the punctuation at their ends."""
+    # A word of punctuation alone stays, or places would move.
+    return " ".join(bare(word) or word for word in split_words(text))
+
+
+def carried(tokens: Tokens, words: Sequence[str]) -> dict[int, list[int]]:
+    """Map each of a system's words to the words of a text that share letters with it.
+
+    Both are cuts of one text, so letters tell; else the cheapest edits do.
+    """
+    # A word without a piece is not among them.
+    in_words = tokens.whole()
+    pairs_of_words = zip(in_words.words, in_words.pieces, strict=True)
+    by_number = {number: word for number, word in pairs_of_words if number >= 0}
+    numbers, token_words = list(by_number), list(by_number.values())
+    # Tokenisers may change letters, as quotes; then counting letters would drift.
+    if "".join(token_words) != "".join(words):
+        return {numbers[i]: [j] for i, j in align_tokens(token_words, words)}
+    token_word_of = [n for n, word in by_number.items() for _ in word]  # of each letter
+    text_word_of = [n for n, word in enumerate(words) for _ in word]
+    # By letters, since both texts are equal but for their blanks.
+    places: dict[int, list[int]] = {}
+    for i, j in dict.fromkeys(zip(token_word_of, text_word_of, strict=True)):
+        places.setdefault(i, []).append(j)
+    return places
