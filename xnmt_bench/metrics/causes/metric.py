@@ -65,7 +65,8 @@ class Causes(SumMetric):
         "translation: a word and its translation are replaced together, by two that translate each "
         "other. Removed: the word's embedding is the vocabulary's mean. The prefix stays but for "
         "what is replaced, so these are direct effects. A decision counts on a side where some "
-        "word has an effect of at least metric.causes.least (0.05 by default), whatever words are named."
+        "word has an effect of at least metric.causes.least (0.05 by default), whatever words are "
+        "named."
     )
     keys = (Key("explainer", "explainer"), Key("k", "k", "k = {}"), Key("seed", "seed"))
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
