@@ -17,9 +17,8 @@ from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.nmt.loading import build_model
-from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.pipeline.job import Job, trainer_options
-from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.settings import read_settings, resolve
 from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics
@@ -141,11 +140,11 @@ def test_systems_of_others_name_what_opens_them(name):
 @pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN, *SHIPPED}))
 def test_systems(name, tmp_path):
     job = Job(configure(f"nmt={name}", f"store={tmp_path}", "corpus.train=300"))
-    nmt = plain(job.config.nmt)
-    model = build_model(nmt["architecture"], nmt["sizes"], *job.system.subwords)
-    assert isinstance(model, load("architectures", nmt["architecture"]))
+    nmt = job.settings.nmt
+    model = build_model(nmt.architecture, nmt.sizes, *job.system.subwords)
+    assert isinstance(model, load("architectures", nmt.architecture))
     assert sum(p.numel() for p in model.parameters()) > 1e6
-    assert NMTTrainingOptions(**nmt["training"]).max_epochs > 0
+    assert nmt.training.max_epochs > 0
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -168,7 +167,7 @@ def test_explainers(name):
 @pytest.mark.parametrize("nmt", names("nmt"))
 @pytest.mark.parametrize("name", names("proxy"))
 def test_proxies(name, nmt):
-    config = plain(configure(f"proxy={name}", f"nmt={nmt}").proxy)
+    config = resolve(configure(f"proxy={name}", f"nmt={nmt}").proxy)
     assert config["name"] == name
     proxy = create("proxies", name, Vocabulary(10, 12, 2), **config["sizes"])
     assert isinstance(proxy, Proxy)
@@ -190,7 +189,7 @@ def test_metrics(name):
 def test_metrics_come_in_the_order_in_which_they_are_asked_for():
     order = names("metric")[::-1]
     assert list(configured_metrics(configure(f"metric=[{','.join(order)}]"))) == order
-    assert configured_metrics(configure("metric=[]")) == {}
+    assert configured_metrics(read_settings(configure("metric=[]"))) == {}
     assert list(configured_metrics(configure())) == ["fidelity", "quality"]
 
 
@@ -209,7 +208,7 @@ def test_a_configuration_names_every_option(group):
     """As a plug-in's does, whose options are read off its signature."""
     kind = next(kind for kind, described in KINDS.items() if described.group == group)
     for name in names(group):
-        node = plain(configure(f"{group}=[{name}]")[group][name])
+        node = resolve(configure(f"{group}=[{name}]")[group][name])
         expected = options(load(kind, name), KINDS[kind].hidden).keys()
         assert node.keys() - {"_target_"} == expected, name
 
@@ -233,7 +232,7 @@ def test_loggers(name):
 @pytest.mark.parametrize("name", names("trainer"))
 def test_trainers(name):
     """Each option of the file arrives where training reads it, also with another value."""
-    defaults = plain(OmegaConf.load(CONF / "trainer" / f"{name}.yaml"))
+    defaults = resolve(OmegaConf.load(CONF / "trainer" / f"{name}.yaml"))
     changed = {"precision": "bf16-mixed", "validate_every": 7, "progress_bar": False}
     ranks = {"devices": 1, "nodes": 1}  # tests/test_engine.py
     assert defaults == defaults | ranks

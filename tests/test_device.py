@@ -93,8 +93,8 @@ def test_shared_weights_stay_shared_on_a_device_that_copies_each(monkeypatch):
 
 def test_the_device_is_in_no_recipe(transformer):
     elsewhere = TrainerOptions(torch.device("meta"), progress_bar=False)
-    jobs = [Job(transformer.config.copy(), options) for options in (None, elsewhere)]
-    jobs[1].config.device = "cuda"
+    on_gpu = transformer.settings.changed({"device": "cuda"})
+    jobs = [Job(transformer.settings), Job(on_gpu, elsewhere)]
     assert jobs[0].system.trained.fingerprint == jobs[1].system.trained.fingerprint
     assert jobs[0].system.path == jobs[1].system.path  # found, since nothing is trained there
 
@@ -198,7 +198,7 @@ def test_a_shard_that_is_held_at_once_is_not_padded_to_its_longest(transformer):
 
 
 def test_bf16_rounds_the_relevance_and_not_the_labels(transformer):
-    changes = [*overrides("transformer"), f"store={transformer.config.store}", "corpus.seed=0",
+    changes = [*overrides("transformer"), f"store={transformer.settings.store}", "corpus.seed=0",
                "rules.test_sentences=40"]  # fmt: skip
     jobs = [
         Job(configure(*changes, "explainer=weighted_gradient", f"rules.precision={precision}"))
@@ -397,7 +397,7 @@ def judged(job, _):
 
 @pytest.mark.parametrize("work", [scored, translated, judged])
 def test_a_stage_goes_on_with_less(transformer, work, tmp_path, monkeypatch):
-    job = Job(transformer.config.copy())
+    job = Job(transformer.settings)
     expected = work(job, Store(tmp_path / "whole"))
     refused = make_scarce(monkeypatch, job.system.model, "encode", 0)
     result = work(job, Store(tmp_path / "parts"))

@@ -23,7 +23,7 @@ TINY = [
 
 def planned(store, *changes):
     job = Job(configure(*TINY, f"store={store}", *changes))
-    return plan_job(job, configured_metrics(job.config).values())
+    return plan_job(job, configured_metrics(job.settings).values())
 
 
 def missing(plan):

@@ -63,9 +63,8 @@ def test_the_metrics_of_a_job_share_one_model_and_read_nothing_twice(
 
 def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_path, caplog):
     """The toy corpus brings no pronouns; its translations are scored all the same."""
-    config = transformer.config.copy()
-    config.results = str(tmp_path)
-    job = Job(config, store=transformer.store)
+    settings = transformer.settings.changed({"results": str(tmp_path)})
+    job = Job(settings, store=transformer.store)
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])
     assert plan.error is None
     assert _measure_all([Consistency(suite="corpus"), Quality()], job, Tracker()) == []

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
-from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.console import Console
 
 from xnmt_bench.corpora.passage import Passage
@@ -28,35 +26,35 @@ from xnmt_bench.explainers.base import Explainer, Explanation, context_of, trans
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.registry import instantiate, load_all, load_explainer
 from xnmt_bench.report.figure import save_parts
 from xnmt_bench.report.heatmap import heatmap_figures, legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
-from xnmt_bench.schema import NO_SYSTEM, has_system
+from xnmt_bench.schema import NO_SYSTEM
 
 END = " _eos "  # of a sentence that another one follows
 MakeExplainer = Callable[..., Explainer]  # from options that replace the configured ones
 
 
-def explain(config: DictConfig) -> None:
+def explain(settings: Settings) -> None:
     """Show one sentence's relevance under each explainer, in the terminal and as a file."""
-    system = _open_system(config)
-    model, passage = system.model, _passage(system, config)
+    system = _open_system(settings)
+    model, passage = system.model, _passage(system, settings)
     console = Console()
-    if shipped(config.nmt.path or "").parent == SHIPPED:
-        console.print(f"system: {config.nmt.name}, which comes with xnmt_bench", highlight=False)
+    if shipped(settings.nmt.path or "").parent == SHIPPED:
+        console.print(f"system: {settings.nmt.name}, which comes with xnmt_bench", highlight=False)
     languages = model.languages or ("", "")
     for side, language in zip(SIDES, languages, strict=True):
         sentences = [*getattr(passage, f"{side}_context"), getattr(passage, side)]
         code = f" ({language})" if language else ""
         console.print(f"{side}{code}: {END.join(sentences)}", markup=False, highlight=False)
     console.print()
-    foil = _find_foil(model, passage, config.explain_foil) if config.explain_foil else None
+    foil = _find_foil(model, passage, settings.explain_foil) if settings.explain_foil else None
     explanations: dict[str, Explanation] = {}
     problem: XnmtError | None = None
-    for name, make in _explainers(config).items():
+    for name, make in _explainers(settings).items():
         try:
             if foil is None:
                 [explanations[name]] = make()(model, [passage])
@@ -73,20 +71,20 @@ def explain(config: DictConfig) -> None:
     if problem and not explanations:
         raise problem
     console.print(legend(explanations.values()), "")
-    results = Path(config.results)
+    results = settings.results_folder
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
     for path in save_parts(heatmap_figures(explanations), writable(results) / "explanation"):
         console.print(f"written: {path}")
 
 
-def _explainers(config: DictConfig) -> dict[str, MakeExplainer]:
+def _explainers(settings: Settings) -> dict[str, MakeExplainer]:
     """Return what makes each explainer that is shown.
 
     These are the one that the command line names, or else all that ask the model.
     """
     overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
     if any(re.match(r"\+*explainer[.=]", override) for override in overrides):
-        name, phi = config.explainer.name, plain(config.explainer.phi)
+        name, phi = settings.explainer.name, settings.explainer.phi
         return {name: lambda **options: instantiate(f"explainer {name!r}", phi | options)}
     return {
         name: partial(load_explainer, name)
@@ -158,7 +156,7 @@ def _find_foil(model: NMTModel, passage: Passage, text: str) -> FoilStep:
     return FoilStep(place - before, int(other[place]), piece)
 
 
-def _passage(system: System, config: DictConfig) -> Passage:
+def _passage(system: System, settings: Settings) -> Passage:
     """Return the sentence and those before it; a sentence without a target is translated.
 
     A system with markers reads them around the mentions that its resolver finds.
@@ -167,26 +165,26 @@ def _passage(system: System, config: DictConfig) -> Passage:
         XnmtError: the sentence holds a marker, or there are more or fewer targets than sentences,
             and not one.
     """
-    sources = config.explain.split(END)
-    given_targets = config.explain_target.split(END) if config.explain_target else []
+    sources = str(settings.explain).split(END)
+    given_targets = settings.explain_target.split(END) if settings.explain_target else []
     if len(given_targets) not in (0, 1, len(sources)):
         counts = f"has {len(given_targets)} sentences, explain {len(sources)}"
         problem = f"{counts}: it takes as many, or the last"
         raise XnmtError(f"explain_target: {problem}")
-    foils = [config.explain_foil] if config.explain_foil else []
+    foils = [settings.explain_foil] if settings.explain_foil else []
     if not all(map(str.strip, (*sources, *given_targets, *foils))):
         raise XnmtError("explain: an empty sentence")
-    sources = [system.mark(source) for source in sources]
+    sources = [system.markers.mark(source) for source in sources]
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
         # In order, since each translation is the context of the next.
-        targets.append(translated(system.model, so_far, config.nmt.beam).target)
+        targets.append(translated(system.model, so_far, settings.nmt.beam).target)
     targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
 
 
-def _open_system(config: DictConfig) -> System:
+def _open_system(settings: Settings) -> System:
     """Open the system at `nmt.path`, or the one in the store that was trained as configured.
 
     Raises:
@@ -194,9 +192,9 @@ def _open_system(config: DictConfig) -> System:
             those of the sentence are not known.
         ConfigError: the configuration names a toolkit and no model of it.
     """
-    if not has_system(config.nmt):
+    if not settings.names_system:
         raise ConfigError([NO_SYSTEM])
-    job = Job(config, may_make=False)
+    job = Job(settings, may_make=False)
     # A toy corpus is the default, and its languages need not be those of the sentence.
     corpus = None if job.corpus.generated else job.corpus
     try:

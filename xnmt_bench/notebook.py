@@ -21,6 +21,7 @@ from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.opening import load
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import KINDS, entries, options, unknown
 from xnmt_bench.registry import load as load_class
 from xnmt_bench.report.report import collect
@@ -88,7 +89,7 @@ def benchmark(
             if "seed" in config.explainer.phi and "seed" not in phi:
                 config.explainer.phi.seed = seed
             check(config)
-            job = Job(config.copy(), store=artefacts)
+            job = Job(read_settings(config), store=artefacts)
             job.system.use(opened)
             if "train" not in splits and job.explained.explainer.learns:
                 _refuse_learner(name)
@@ -100,7 +101,7 @@ def benchmark(
         if errors:
             raise errors[0]
 
-        bootstrap = draws(config)
+        bootstrap = draws(jobs[-1].settings)
 
         def is_wanted(m: Measurement) -> bool:
             # The store may hold rows of other calls.

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from xnmt_bench.errors import DataError, MissingError, NotApplicable
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.system import training_work
+from xnmt_bench.pipeline.settings import Settings, read_settings
+from xnmt_bench.pipeline.training import training_work
 from xnmt_bench.progress import duration
 from xnmt_bench.registry import instantiate
 from xnmt_bench.store import PARTIAL, Artefact, Store, Work
@@ -49,15 +51,14 @@ class Step:
         return ": ".join([parts[0], ", ".join(parts[1:])] if parts[1:] else parts)
 
 
-def configured_metrics(config: DictConfig) -> dict[str, Metric]:
+def configured_metrics(settings: Settings) -> dict[str, Metric]:
     """Return the configured metrics by name, in their order."""
-    nodes = config.get("metric") or {}
-    return {name: instantiate(f"metric {name!r}", nodes[name]) for name in nodes}
+    return {n: instantiate(f"metric {n!r}", node) for n, node in settings.metric.items()}
 
 
 def makers(job: Job, metrics: Iterable[Metric]) -> Iterator[Callable[[], Any]]:
     """Yield what makes a job's artefacts, in order: each row of a metric, or stages for `until`."""
-    if until := job.config.until:
+    if until := job.settings.until:
         yield from _stages(job, until)
         return
     rows = 0
@@ -76,9 +77,9 @@ def _stages(job: Job, until: str) -> Iterator[Callable[[], Any]]:
     yield lambda: job.system.path
     if until == "system":
         return
-    config, decisions = job.config, job.explained.decisions
-    taught = [s for s in [config.learned_from] if job.explained.teachable]
-    splits = [*(("train", scenario) for scenario in taught), (EVALUATED, config.scenario)]
+    settings, decisions = job.settings, job.explained.decisions
+    taught = [s for s in [settings.learned_from] if job.explained.teachable]
+    splits = [*(("train", scenario) for scenario in taught), (EVALUATED, settings.scenario)]
     for split, scenario in splits:
         if until == "labels":
             yield partial(decisions.labels, split, scenario)
@@ -138,13 +139,14 @@ def find_work(config: Mapping[str, Any], folder: Path) -> Callable[[Path], Any]:
         MissingError: the job does not come to this artefact.
     """
     global _latest
-    node = OmegaConf.create(dict(config))
-    job = Job(node, store=_SeekingStore(node.store, folder))
-    if _latest and all(_latest.config[name] == node[name] for name in ("nmt", "corpus", "device")):
+    settings = read_settings(OmegaConf.create(dict(config)))
+    job = Job(settings, store=_SeekingStore(settings.store, folder))
+    read = attrgetter("nmt", "corpus", "device")
+    if _latest and read(_latest.settings) == read(settings):
         job.system.keep_model(_latest.system)
     _latest = job
     try:
-        for make in makers(job, configured_metrics(node).values()):
+        for make in makers(job, configured_metrics(settings).values()):
             try:
                 make()
             # As in the job's own process, where a row that fails is followed by others.
@@ -242,7 +244,7 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
     """
     store = _PlanningStore(job.store.root)
     # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
-    planning = Job(job.config, job.options, store=store)
+    planning = Job(job.settings, job.options, store=store)
     rows, error = list(makers(planning, metrics := [*metrics])), None
     for make in rows:
         try:
@@ -260,15 +262,15 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
         return Plan(tuple(steps), 0, error)
     # What stands on a missing vocabulary has no fingerprint yet, and so no step.
     absent = [stage for stage in FOUNDATIONS if stage not in stages]
-    if job.config.nmt.path or job.config.nmt.initial:  # which brings its vocabularies
+    if job.settings.nmt.path or job.settings.nmt.initial:  # which brings its vocabularies
         absent = [stage for stage in absent if stage != "subwords"]
-    if job.config.nmt.path:
+    if job.settings.nmt.path:
         absent = [stage for stage in absent if stage != "nmt"]
     steps += [_unnamed(stage, job) for stage in absent]
-    return Plan(tuple(steps), len(rows) if metrics and not job.config.until else 0, error)
+    return Plan(tuple(steps), len(rows) if metrics and not job.settings.until else 0, error)
 
 
 def _unnamed(stage: str, job: Job) -> Step:
     """Return the step of an artefact that is missing and has no recipe yet."""
-    work = training_work(job.config.nmt, job.system.name) if stage == "nmt" else None
+    work = training_work(job.settings.nmt, job.system.name) if stage == "nmt" else None
     return Step(stage, False, work, None)

@@ -30,7 +30,7 @@ from xnmt_bench.measuring.measurement import (
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
-from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.settings import Settings, read_settings, resolve
 from xnmt_bench.plan import configured_metrics, find_work, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
@@ -60,43 +60,44 @@ def train(config: DictConfig) -> None:
     """
     # Before anything is opened: a typing error must not cost the hours of a training.
     check(config)
-    if config.explain is not None:
+    settings = read_settings(config)
+    if settings.explain is not None:
         raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
-    if "_target_" in config.sheet:
+    if settings.sheet.node:
         raise ConfigError(["sheet: it is evaluate.py that makes a sheet"])
-    if bundle_paths(config.results):
+    if bundle_paths(settings.results):
         raise ConfigError(["results: it is evaluate.py that reads bundles; give a folder"])
-    if config.bundle is not None:
+    if settings.bundle is not None:
         raise ConfigError(["bundle: it is evaluate.py that writes a bundle"])
-    if config.repair:
-        repair(Path(config.store))
+    if settings.repair:
+        repair(Path(settings.store))
         return
-    with _start(config, "train") as tracker:
-        _warn_of_usual_corpus(config)
-        job = Job(config, trainer_options(config, tracker.lightning))
-        metrics = configured_metrics(config)
+    with _start(settings, "train", config) as tracker:
+        _warn_of_usual_corpus(settings)
+        job = Job(settings, trainer_options(settings, tracker.lightning))
+        metrics = configured_metrics(settings)
         check_inputs(metrics.values(), job)
         plan = plan_job(job, metrics.values())
         for line in plan.lines():
             log.info("%s", line)
-        for omission in job.left_out:
+        for omission in settings.omissions:
             log.info("left out to be quick: %s", omission)
         # After the plan, which is what a dry run is for.
-        if config.dry_run:
+        if settings.dry_run:
             if plan.error:
                 raise plan.error
             return
-        with employ(_crew(job)):
+        with employ(_crew(job, config)):
             errors = _make_all(job, metrics.values(), tracker)
         if errors:
             raise errors[0]
 
 
-def _warn_of_usual_corpus(config: DictConfig) -> None:
+def _warn_of_usual_corpus(settings: Settings) -> None:
     """Warn where a system of the user's is measured on the corpus that nothing chose."""
     chosen = any(option.startswith("corpus") for option in HydraConfig.get().overrides.task)
     usual = HydraConfig.get().runtime.choices.get("corpus") == "toy"
-    if config.nmt.path and usual and not chosen:
+    if settings.nmt.path and usual and not chosen:
         log.warning(
             "nmt.path is given and corpus is not: the system is measured on generated sentences "
             "(corpus=toy); give corpus=text corpus.root=DIR"
@@ -105,7 +106,7 @@ def _warn_of_usual_corpus(config: DictConfig) -> None:
 
 def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exception]:
     """Measure all metrics, or make what `until` names; return what went wrong."""
-    until, metrics = job.config.until, [*metrics]
+    until, metrics = job.settings.until, [*metrics]
     if metrics and not until:
         return _measure_all(metrics, job, tracker)
     for make in makers(job, metrics):
@@ -118,31 +119,31 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
     return []
 
 
-def check_launcher(config: DictConfig, launcher: str) -> None:
+def check_launcher(workers: int, launcher: str) -> None:
     """Refuse workers inside of jobs that a launcher runs at once.
 
     Args:
-        config: the configuration.
+        workers: of each job.
         launcher: the class of Hydra's launcher.
 
     Raises:
         ConfigError: several jobs would each want several workers.
     """
     name = next((n for n in ("joblib", "Slurm", "Local") if n in launcher), None)
-    if name and config.workers > 1:
+    if name and workers > 1:
         remedy = "make the rules first by workers and until=rules, then sweep with workers=1"
-        raise ConfigError([f"workers={config.workers}: the launcher runs jobs at once; {remedy}"])
+        raise ConfigError([f"workers={workers}: the launcher runs jobs at once; {remedy}"])
 
 
-def _crew(job: Job) -> Crew:
+def _crew(job: Job, config: DictConfig) -> Crew:
     """Return the processes that work for a job, as configured."""
-    config, where = job.config, job.options.device
+    settings, where = job.settings, job.options.device
     # Resolved here, since a resolver of Hydra's knows nothing in another process.
-    values = plain(config)
-    check_launcher(config, HydraConfig.get().launcher._target_)
-    request = Request(values, str(Path.cwd()), find_work, config.threads or 1, free_memory(where))
-    ranks = config.trainer.devices, config.trainer.nodes
-    return Crew(request, config.workers, *ranks, on_gpu=where.type == "cuda")
+    values, threads = resolve(config), settings.threads or 1
+    check_launcher(settings.workers, HydraConfig.get().launcher._target_)
+    request = Request(values, str(Path.cwd()), find_work, threads, free_memory(where))
+    ranks = settings.trainer.devices, settings.trainer.nodes
+    return Crew(request, settings.workers, *ranks, on_gpu=where.type == "cuda")
 
 
 def evaluate(config: DictConfig) -> None:
@@ -155,22 +156,22 @@ def evaluate(config: DictConfig) -> None:
         MissingError: nothing was measured yet.
     """
     check(config, complete=False)
-    if config.repair:
+    settings = read_settings(config)
+    if settings.repair:
         raise ConfigError(["repair: it is train.py that makes artefacts anew"])
-    if config.dry_run:
+    if settings.dry_run:
         raise ConfigError(["dry_run: it is train.py that says what it would make"])
-    if config.until is not None:
+    if settings.until is not None:
         raise ConfigError(["until: it is train.py that makes systems, labels and rules"])
-    paths = bundle_paths(config.results)
+    paths = bundle_paths(settings.results)
     if not paths:
-        _evaluate(config)
+        _evaluate(settings, config)
         return
     from xnmt_bench.bundles.pool import pool
 
-    pool(paths, Path(config.pooled))
-    config.results = config.pooled
+    pool(paths, Path(settings.pooled))
     try:
-        _evaluate(config)
+        _evaluate(settings.changed({"results": settings.pooled}), config)
     except (XnmtError, OSError):
         raise
     # What a stranger put into a file beside a row can be any error to the code that reads it.
@@ -181,21 +182,21 @@ def evaluate(config: DictConfig) -> None:
         ) from error
 
 
-def _evaluate(config: DictConfig) -> None:
+def _evaluate(settings: Settings, config: DictConfig) -> None:
     """Explain a sentence, make a sheet, or report; as `evaluate` says."""
-    with _start(config, "evaluate") as tracker:
-        if config.explain:
+    with _start(settings, "evaluate", config) as tracker:
+        if settings.explain:
             from xnmt_bench.explain import explain
 
-            explain(config)
+            explain(settings)
             return
-        if "_target_" in config.sheet:
+        if settings.sheet.node:
             from xnmt_bench.sheets.make import make_sheet
 
-            make_sheet(config, Path(config.results))
+            make_sheet(settings.sheet, settings.results_folder)
             return
-        metrics, results = configured_metrics(config), Path(config.results)
-        job = Job(config, may_make=False)
+        metrics, results = configured_metrics(settings), settings.results_folder
+        job = Job(settings, may_make=False)
         check_inputs(metrics.values(), job)
         from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
         errors = _measure_all(from_files, job, tracker)
@@ -204,7 +205,7 @@ def _evaluate(config: DictConfig) -> None:
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
         for name, metric in metrics.items():
             try:
-                scored[name] = (metric, collect(metric, results, draws(config)))
+                scored[name] = (metric, collect(metric, results, draws(settings)))
             except MissingError as error:
                 # One metric without results must not hide the others.
                 missing.append(error)
@@ -222,7 +223,7 @@ def _evaluate(config: DictConfig) -> None:
         for name, (metric, rows) in scored.items():
             about = about_systems(scored, name)
             try:
-                standings[name] = standings_of(metric, rows, draws(config))
+                standings[name] = standings_of(metric, rows, draws(settings))
                 tables, read = report(metric, rows, about, standings[name], out, tracker)
             except OSError:  # of the disk, which stops the other metrics too
                 raise
@@ -234,7 +235,7 @@ def _evaluate(config: DictConfig) -> None:
             shown, listings = [*shown, *tables], [*listings, *read]
         for name in failed:  # what made no table makes no analysis
             del scored[name]
-        shown += _analyses(config, scored, out, tracker, errors)
+        shown += _analyses(settings, scored, out, tracker, errors)
         # Doubts and agreement are of systems, so that every metric says the same of them.
         verdicts = [
             *dict.fromkeys(
@@ -267,7 +268,7 @@ def _evaluate(config: DictConfig) -> None:
         damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
-        if config.bundle is not None:
+        if settings.bundle is not None:
             from xnmt_bench.bundles.write import Report, write_bundle
 
             names = [*scored, *(table.name for table in shown)]
@@ -277,19 +278,19 @@ def _evaluate(config: DictConfig) -> None:
                 results,
                 [file for file in files if file.exists()],
                 verdicts,
-                config.bootstrap.samples,
-                _rerun(config),
-                config.bundle_author,
+                settings.bootstrap.samples,
+                _rerun(settings),
+                settings.bundle_author,
             )
-            path = Path(config.bundle)
+            path = Path(settings.bundle)
             digest = write_bundle(bundled, path)
             log.info("the bundle is %s, sha256 %s", path, digest)
             tracker.artifact("bundle", path)
 
 
-def _start(config: DictConfig, job_type: str) -> Tracker:
-    if config.threads:
-        torch.set_num_threads(config.threads)
+def _start(settings: Settings, job_type: str, config: DictConfig) -> Tracker:
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
     hydra_config = HydraConfig.get()
     name_lines()
     # Other launchers run jobs at once, in one terminal.
@@ -297,8 +298,8 @@ def _start(config: DictConfig, job_type: str) -> Tracker:
     folder = Path(hydra_config.runtime.output_dir)
     sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN
     group = folder.parent.name if sweep else folder.name
-    tracker: Tracker = instantiate("logger", config.logger)
-    return tracker.start(job_type, group, folder, plain(config))
+    tracker: Tracker = instantiate("logger", settings.logger)
+    return tracker.start(job_type, group, folder, resolve(config))
 
 
 def check_inputs(metrics: Iterable[Metric], job: Job) -> None:
@@ -314,15 +315,15 @@ def check_inputs(metrics: Iterable[Metric], job: Job) -> None:
         for kind in READERS
         if (input_file := job.input_file(kind)) is not None and not metric.reads(input_file)
     ]
-    if job.config.sheet.path and not any(metric.reads_sheets for metric in metrics):
+    if job.settings.sheet.path and not any(metric.reads_sheets for metric in metrics):
         problems.append("sheet.path: no chosen metric reads it; choose metric=[annotation]")
     if problems:
         raise ConfigError(problems)
 
 
-def draws(config: DictConfig) -> Draws:
+def draws(settings: Settings) -> Draws:
     """Return how intervals are drawn."""
-    return Draws(config.bootstrap.samples, config.bootstrap.seed)
+    return Draws(settings.bootstrap.samples, settings.bootstrap.seed)
 
 
 def _measure_all(metrics: Sequence[Metric], job: Job, tracker: Tracker) -> list[Exception]:
@@ -352,7 +353,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     Raises:
         NotApplicable: the metric plans no row of such a job.
     """
-    results, errors, rows = Path(job.config.results), [], []
+    results, errors, rows = job.settings.results_folder, [], []
     for planned in metric.measure(metric.measured_job(job)):
         # Row by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
@@ -374,10 +375,10 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         # After `make`, which has opened every artefact behind the row.
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
         facts = row.facts | ({VERSIONS: versions} if versions else {})
-        row = replace(row, facts=facts, rerun=_rerun(job.config))
+        row = replace(row, facts=facts, rerun=_rerun(job.settings))
         # On disk before it is scored: an error in scoring loses no measurement.
         written = write(metric.name, row, outcome, results)
-        scored = score(metric, written, draws(job.config))
+        scored = score(metric, written, draws(job.settings))
         rows.append(scored)
         line = f"{row_name}: {_numbers(metric, scored)}"
         # Each job of a sweep measures the reference rows, which are the same for all of them.
@@ -388,12 +389,12 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     return errors
 
 
-def _rerun(config: DictConfig) -> str:
+def _rerun(settings: Settings) -> str:
     """Return the command that makes this job's rows again; empty where Hydra started no job."""
     if not HydraConfig.initialized():
         return ""
     hydra_config = HydraConfig.get()
-    written = [Path(folder) for folder in (config.store, config.results)]
+    written = [Path(folder) for folder in (settings.store, settings.results_folder)]
     return rerun_command(hydra_config.job.name, hydra_config.overrides.task, written)
 
 
@@ -418,7 +419,7 @@ def _numbers(metric: Metric, scored: ScoredRow) -> str:
 
 
 def _analyses(
-    config: DictConfig,
+    settings: Settings,
     scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]],
     results: Path,
     tracker: Tracker,
@@ -427,14 +428,13 @@ def _analyses(
     """Ask every configured analysis of what was measured; append what went wrong to `errors`."""
     from xnmt_bench.analyses.analysis import Analysis, publish
 
-    nodes = config.get("analysis") or {}
     by_metric = {name: panels(metric, rows) for name, (metric, rows) in scored.items()}
     by_metric = {name: metric_panels for name, metric_panels in by_metric.items() if metric_panels}
     signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
     shown = []
-    for name in nodes:
-        analysis: Analysis = instantiate(f"analysis {name!r}", nodes[name])
-        options = {k: v for k, v in plain(nodes[name]).items() if k != "_target_"}
+    for name, node in settings.analysis.items():
+        analysis: Analysis = instantiate(f"analysis {name!r}", node)
+        options = {k: v for k, v in node.items() if k != "_target_"}
         # An analysis follows from its options and from the rows that it read.
         made_from = options | {"rows": fingerprint({"rows": signatures})}
         try:

@@ -206,7 +206,7 @@ def rows(tmp_path, *changes, metric=None):
     from xnmt_bench.report.report import collect
     from xnmt_bench.run import draws
 
-    scored = collect(metric, tmp_path / "results", draws(job.config))
+    scored = collect(metric, tmp_path / "results", draws(job.settings))
     return {(r.row["explainer"], r.row.get("instantiation")): r for r in scored}
 
 

@@ -354,7 +354,7 @@ def test_gold_words_are_those_of_the_current_sentence(concat):
 
 @pytest.mark.slow
 def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_path):
-    options = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.config.nmt.initial}",
+    options = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.settings.nmt.initial}",
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
              "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
              f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip

@@ -58,7 +58,7 @@ def initial(workplace):
 
 def tuned(initial, examples, markers, *changes):
     cell = [f"nmt.training.examples={examples}", f"nmt.training.markers={markers}"]
-    start = [f"nmt.initial={initial.system.path}", f"store={initial.config.store}"]
+    start = [f"nmt.initial={initial.system.path}", f"store={initial.settings.store}"]
     return Job(configure(*SMALL, *TUNED, *start, *cell, *changes))
 
 
@@ -223,7 +223,7 @@ def test_examples_are_fewer_and_markers_do_not_change_their_number(initial):
 
 
 def test_a_system_knows_its_replicates_and_where_it_started(initial):
-    cell = ["nmt.training.max_epochs=1", f"store={initial.config.store}"]
+    cell = ["nmt.training.max_epochs=1", f"store={initial.settings.store}"]
     others = {
         name: Job(configure(*SMALL, *cell, *change))
         for name, change in {
@@ -300,12 +300,12 @@ def test_a_saved_system_knows_its_markers(marked):
     description = json.loads((marked.system.path / "model.json").read_text())
     assert description["marked_clusters"] == 8
     opened = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
-                           "nmt.coreference.resolver=gold", f"store={marked.config.store}",
+                           "nmt.coreference.resolver=gold", f"store={marked.settings.store}",
                            "device=cpu", "nmt.beam=1", "trainer.progress_bar=false"))  # fmt: skip
     assert opened.outputs().texts == marked.outputs().texts
     # Rows of an opened system say whose markers it reads; its weights and its name do not.
     default = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
-                            f"store={marked.config.store}", "device=cpu"))  # fmt: skip
+                            f"store={marked.settings.store}", "device=cpu"))  # fmt: skip
     [by_gold, by_default, trained_here] = (
         next(Quality().measure(job)).identify() for job in (opened, default, marked)
     )
@@ -321,27 +321,27 @@ def test_a_saved_system_knows_its_markers(marked):
 def test_explaining_a_sentence_marks_it(marked):
     """Bare text has no annotation, so the resolver is one that reads text."""
     job = Job(configure("nmt=transformer", *SMALL[:6], f"nmt.path={marked.system.path}",
-                        f"store={marked.config.store}", "device=cpu"))  # fmt: skip
+                        f"store={marked.settings.store}", "device=cpu"))  # fmt: skip
     text = "John sold the car because he needed money ."
-    marked_text = job.system.mark(text)
+    marked_text = job.system.markers.mark(text)
     assert marked_text.count("<ENT1>") == marked_text.count("</ENT1>") == 2
     [explanation] = create("explainers", "attention")(job.system.model, [(marked_text, "er ist")])
     assert explanation.source_tokens.count("<ENT1>") == 2
     with pytest.raises(XnmtError, match="the text holds a marker"):
-        job.system.mark("<ENT1> John </ENT1> sleeps .")
+        job.system.markers.mark("<ENT1> John </ENT1> sleeps .")
 
 
 def test_pairs_are_scored_with_the_markers_that_are_read(marked):
     def job(*changes):
         path = f"nmt.path={marked.system.path}"
-        store = f"store={marked.config.store}"
+        store = f"store={marked.settings.store}"
         return Job(configure("nmt=transformer", *SMALL[:6], path, store, "device=cpu", *changes))
 
     text = "John sold the car because he needed money ."
     context = Passage(text, "er ist", (text,))
     reading, bare = job(), job("nmt.coreference.read=none")
-    marked_text = reading.system.mark(text)
-    [marked_passage] = reading.system.mark_passages([context])
+    marked_text = reading.system.markers.mark(text)
+    [marked_passage] = reading.system.markers.mark_passages([context])
     assert marked_passage.source_context == (marked_text,)
     expected, _ = log_probability(
         reading.system.model,

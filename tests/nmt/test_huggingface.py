@@ -609,7 +609,7 @@ def test_a_marian_is_fine_tuned_with_markers(workplace, tmp_path):
     ]  # fmt: skip
     job = Job(configure(*changes, *tuned))
     assert job.system.name == "marian on gender with predicted markers"
-    assert all(part.training for part in job.system._build().modules())  # with dropout
+    assert all(part.training for part in job.system.training.build().modules())  # with dropout
     folder, model = job.system.path, job.system.model
     source, target = model.vocabularies
     marked, plain = "the <ENT1> dog </ENT1> <ENT2> likes </ENT2> it .", "the dog likes it ."

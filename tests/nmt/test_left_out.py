@@ -60,7 +60,7 @@ def job(marian, tmp_path):
 
 
 def changed(job, *options):
-    return Job(configure(*SMALL, f"nmt.path={job.config.nmt.path}", f"store={job.config.store}",
+    return Job(configure(*SMALL, f"nmt.path={job.settings.nmt.path}", f"store={job.settings.store}",
                          *options))  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
     [*_, written] = sorted((tmp_path / "stopped").rglob("last/*.safetensors"))
     other = {name: 2 * weight for name, weight in load_file(written).items()}
     save_file(other, written.with_name("000000009999.safetensors"))
-    found = weights(Job(stopped.config))
+    found = weights(Job(stopped.settings))
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 
 

@@ -43,7 +43,7 @@ def test_log_probability_is_the_models_own_sum(system, pairs):
 def test_log_probability_does_not_depend_on_the_batch(transformer, pairs, tmp_path):
     batched = transformer.log_probability(pairs)
     small = transformer.changed({"rules": {"batch_tokens": 20}})
-    other = Job(small.config, small.options, store=Store(tmp_path / "store"))
+    other = Job(small.settings, small.options, store=Store(tmp_path / "store"))
     other.system = transformer.system
     in_other_batches = other.log_probability(pairs[::-1])[::-1]
     np.testing.assert_allclose(in_other_batches, batched, rtol=1e-5, atol=1e-6)
@@ -133,7 +133,7 @@ def test_planning_rows_makes_nothing(name, tmp_path):
             f"store={tmp_path}/store",
         )
     )
-    [metric] = configured_metrics(job.config).values()
+    [metric] = configured_metrics(job.settings).values()
     rows = list(metric.measure(job))
     assert all(row.keys["corpus"].startswith("toy_discourse") for row in rows) and rows
     assert not (tmp_path / "store").exists()

@@ -33,7 +33,7 @@ def passes(monkeypatch):
 
 def test_explainers_share_labels_and_attention_has_those_of_its_own_pass(transformer, passes):
     def rules(explainer):
-        store = f"store={transformer.config.store}"
+        store = f"store={transformer.settings.store}"
         changes = [*overrides("transformer"), "corpus.seed=0", store, *FEW]
         job = Job(configure(*changes, f"explainer={explainer}"))
         passes.clear()

@@ -69,6 +69,6 @@ class BaseSwapped(BaseTuned):
         job = self.rules.job
         # Words of one category, so that sentences stay sentences that the system can read.
         categories = categories_of(job.corpus, self.heuristic, "judge.base_swapped.heuristic")
-        swapped = SwappedCorpus(job.corpus, categories, self.share, job.config.seed)
+        swapped = SwappedCorpus(job.corpus, categories, self.share, self.rules.seed)
         # The system labels the new sentences, since a judge predicts what it decides there.
         return job.decisions(swapped, ("train",))

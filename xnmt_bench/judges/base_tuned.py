@@ -24,7 +24,6 @@ from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.decisions import Decisions
-from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.table import Rules
 from xnmt_bench.store import Artefact, Work
 
@@ -77,7 +76,7 @@ class BaseTuned(Judge):
     def settings(self) -> dict[str, Any]:
         """Return its options, and those of its training."""
         # Rows of trainings of unlike length are then never ranked together.
-        return super().settings() | plain(self.rules.job.config.proxy.training)
+        return super().settings() | vars(self.rules.proxy.training)
 
     @property
     def learnt_decisions(self) -> Decisions:
@@ -92,8 +91,8 @@ class BaseTuned(Judge):
     @cached_property
     def trained(self) -> Artefact:
         """The fine-tuned model in the store."""
-        rules, config, options = self.rules, self.rules.job.config, self.rules.job.options
-        training = ProxyTrainingOptions(**plain(config.proxy.training))
+        rules, options = self.rules, self.rules.trainer
+        training = rules.proxy.training
 
         def work(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.
@@ -103,9 +102,9 @@ class BaseTuned(Judge):
             contexts = decisions.visible_words(rules.learned_from, sentences)
             split = decisions.split("train", rules.learned_from, sentences)
             module, facts = fit(
-                lambda: self.training(split, contexts, rules.k, training, config.seed),
+                lambda: self.training(split, contexts, rules.k, training, rules.seed),
                 folder,
-                config.seed,
+                rules.seed,
                 training.max_epochs,
                 training.patience,
                 options,
@@ -115,19 +114,17 @@ class BaseTuned(Judge):
             save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
             return dict(facts)
 
-        return rules.job.store.make(
+        return rules.store.make(
             "tuned",
             work,
             version=1,
-            amount=Work(
-                f"{self.row_name} on {rules.job.system.name}", training.max_epochs, "epochs"
-            ),
+            amount=Work(f"{self.row_name} on {rules.system.name}", training.max_epochs, "epochs"),
             # No rules in the recipe: all explainers share one tuned model.
             labels=self.learnt_decisions.labels("train", rules.learned_from, self.train_sentences),
             admit_special=rules.decisions.extraction.admit_special,
             k=rules.k,
             training=vars(training),
-            seed=config.seed,
+            seed=rules.seed,
             precision=options.precision,
             **self.learner_recipe(),
             judge=code_of_plug_in(type(self)),
@@ -153,7 +150,7 @@ class BaseTuned(Judge):
     def _copy_model(self, learns: bool = False) -> NMTModel:
         # A copy, since every other judge and explainer reads the system as it was trained.
         # An opened system has no gradients; tuning asks for them.
-        return deepcopy(self.rules.job.system.model).requires_grad_(learns)
+        return deepcopy(self.rules.system.model).requires_grad_(learns)
 
     def recipe(self) -> dict[str, Any]:
         """Return the fine-tuned model, which decides every prediction."""

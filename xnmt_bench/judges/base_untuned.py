@@ -57,12 +57,12 @@ class Base(Judge):
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log P of each label, and whether the label is the model's first choice."""
-        model, split = self.rules.job.system.model, self.rules.test_split
+        model, split = self.rules.system.model, self.rules.test_split
         return base_log_likelihoods(model, split, rules, removal=self.removal)
 
     def log_distributions(
         self, rules: Rules, positions: int
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Yield rows of some rules at a time, and log P of the vocabulary, (B, V)."""
-        model = self.rules.job.system.model
+        model = self.rules.system.model
         return base_distributions(model, self.rules.test_split, rules, positions, self.removal)

@@ -22,11 +22,9 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
     Raises:
         XnmtError: one cannot be imported, refuses an option, is not a Judge, or has another name.
     """
-    # `judge=[]` leaves no node at all.
-    nodes = rules.job.config.get("judge") or {}
     judges = []
-    for name in nodes:
-        judge = instantiate(f"judge {name!r}", nodes[name], rules)
+    for name, node in rules.job.settings.judge.items():
+        judge = instantiate(f"judge {name!r}", node, rules)
         if not isinstance(judge, Judge):
             raise XnmtError(f"judge {name!r}: {type(judge)} is no Judge")
         if judge.name != name:

@@ -116,7 +116,7 @@ class EvalX(TrainedProxy):
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return words drawn anew each epoch; those of the held-out sentences are drawn once."""
-        rules, seed, size = self.rules, self.config.seed, training.batch_size
+        rules, seed, size = self.rules, self.rules.seed, training.batch_size
         contexts = rules.decisions.visible_words(rules.learned_from, self.train_sentences)
         cut = held_out(sentence_starts(contexts.sentence_N), training)
         rows = np.arange(len(contexts))

@@ -83,7 +83,7 @@ class EvalXStates(BaseTuned):
 
     def _fresh(self) -> nn.Module:
         """Return the network with fresh weights."""
-        model, split = self.rules.job.system.model, self.rules.test_split
+        model, split = self.rules.system.model, self.rules.test_split
         batch = model.collate([(split.source[0], split.target[0])])
         with torch.no_grad():
             dimension = model.states(batch).shape[-1]
@@ -99,11 +99,11 @@ class EvalXStates(BaseTuned):
         """Return log Q of each label, and whether the label is the network's first choice."""
         readout = self._fresh()
         load_model(readout, self.trained.path / WEIGHTS)
-        readout = readout.to(self.rules.job.options.device)
+        readout = readout.to(self.rules.trainer.device)
 
         def decide(states_BD: Tensor, label_B: Tensor) -> tuple[Tensor, Tensor]:
             log_q_BV = readout(states_BD).log_softmax(-1)
             return log_q_BV.argmax(-1), log_q_BV.gather(-1, label_B[:, None])[:, 0]
 
-        model, split = self.rules.job.system.model, self.rules.test_split
+        model, split = self.rules.system.model, self.rules.test_split
         return base_log_likelihoods(model, split, rules, decide=decide)

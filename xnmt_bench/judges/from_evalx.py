@@ -34,4 +34,6 @@ class FromEvalX(Own):
     @property
     def description(self) -> str:
         """Such as `evalx_sa, further on attention, k=1`."""
-        return f"{self.evalx.row_name}, further on {self.config.explainer.name}, k={self.rules.k}"
+        return (
+            f"{self.evalx.row_name}, further on {self.rules.explained.shown_name}, k={self.rules.k}"
+        )

@@ -18,7 +18,6 @@ from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
-from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, is_finished, shard_paths
 from xnmt_bench.store import Artefact, Work
@@ -125,13 +124,13 @@ class Judge(ABC):
         # Empty columns, so that rows of one explainer under several training sizes are one row.
         if self.learns_from == "nothing":
             return {"instantiation": self.row_name, "train_sentences": "", "learned_from": ""}
-        return {"instantiation": self.row_name, "seed": self.rules.job.config.seed}
+        return {"instantiation": self.row_name, "seed": self.rules.seed}
 
     @property
     def options(self) -> dict[str, Any]:
         """Its options in the configuration."""
         # The class stands in the recipe by its own name, beside its code.
-        options = plain(self.rules.job.config.judge.get(self.name)) or {}
+        options = self.rules.job.settings.judge.get(self.name, {})
         return {key: value for key, value in options.items() if key != "_target_"}
 
     def settings(self) -> dict[str, Any]:
@@ -157,7 +156,7 @@ class Judge(ABC):
             recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
         # Training draws order and dropout from the seed.
         if self.learns_from != "nothing":
-            recipe["seed"] = self.rules.job.config.seed
+            recipe["seed"] = self.rules.seed
         return recipe
 
     @cached_property
@@ -188,9 +187,9 @@ class Judge(ABC):
             DecisionScores.join(parts).save(folder / SCORES)
             rmtree(folder / "shards")
 
-        kind = f"{self.row_name}, k = {rules.k}, on {rules.job.system.name}"
+        kind = f"{self.row_name}, k = {rules.k}, on {rules.system.name}"
         amount = Work(kind, sentences, "sentences")
-        return rules.job.store.make(
+        return rules.store.make(
             "judged",
             work,
             version=self.version,

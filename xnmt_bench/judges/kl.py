@@ -61,7 +61,7 @@ class Distilled(RuleProxy):
     @property
     def description(self) -> str:
         """Such as `kl_sa on attention, k=1`."""
-        return f"{self.row_name} on {self.config.explainer.name}, k={self.rules.k}"
+        return f"{self.row_name} on {self.rules.explained.shown_name}, k={self.rules.k}"
 
     def learning_recipe(self) -> dict[str, Any]:
         """Return the explainer's rules and the loss, which own proxies do not have."""
@@ -70,7 +70,7 @@ class Distilled(RuleProxy):
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules with the model's distributions, computed from states batch by batch."""
-        rules, seed, size = self.rules, self.config.seed, training.batch_size
+        rules, seed, size = self.rules, self.rules.seed, training.batch_size
         decisions, starts = self.write_decisions(folder)
         model = rules.explained.system.model
         contexts = rules.decisions.split("train", rules.learned_from)

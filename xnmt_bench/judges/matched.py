@@ -25,7 +25,7 @@ class OnMatchedRules(FromEvalX):
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules under the labels of other decisions; rules without one are left out."""
-        rules, k, seed = self.rules, self.rules.k, self.config.seed
+        rules, k, seed = self.rules, self.rules.k, self.rules.seed
         contexts = rules.decisions.visible_words(rules.learned_from, self.train_sentences)
         columns = zip(*(vars(shard).values() for shard in rules.training()), strict=True)
         training_rules = Rules(*map(np.concatenate, columns))

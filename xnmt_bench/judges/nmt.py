@@ -43,7 +43,7 @@ class NMT(Judge):
     @torch.no_grad()
     def _first_choices(self) -> np.ndarray:
         """Return the model's most probable word at each test decision, (N,)."""
-        model, split = self.rules.job.system.model, self.rules.test_split
+        model, split = self.rules.system.model, self.rules.test_split
         sentences = self.rules.test_sentences
 
         def decide(batch_tokens: int) -> np.ndarray:

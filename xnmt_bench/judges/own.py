@@ -50,12 +50,12 @@ class Own(RuleProxy):
     @property
     def description(self) -> str:
         """Such as `sa on attention, k=1`."""
-        return f"{self.row_name} on {self.config.explainer.name}, k={self.rules.k}"
+        return f"{self.row_name} on {self.rules.explained.shown_name}, k={self.rules.k}"
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules, in another order each epoch; the last sentences are held out."""
         decisions, starts = self.write_decisions(folder)
-        cut, size, seed = held_out(starts, training), training.batch_size, self.config.seed
+        cut, size, seed = held_out(starts, training), training.batch_size, self.rules.seed
         return Lessons(
             lambda epoch: loader(decisions[:cut], size, seed, epoch),
             lambda: loader(decisions[cut:], size),

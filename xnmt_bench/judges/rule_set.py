@@ -33,29 +33,35 @@ class RuleSet:
     """The rules of a job's explainer at the job's k; nothing is extracted before it is read.
 
     Attributes:
-        job: whose configuration, system and explainer.
+        job: whose system and explainer.
         k: words a side.
+        seed: of every judge that is trained.
+        system: the NMT system, whose model some judges ask.
+        store: where what judges learn and say is kept.
+        trainer: how training runs.
         scenario: where the tested decisions come from.
         learned_from: where the decisions come from that judges learn from.
     """
 
     def __init__(self, job: Job) -> None:
-        self.job, self.k = job, job.config.k
-        self.scenario: Scenario = job.config.scenario
-        self.learned_from: Scenario = job.config.learned_from
+        self.job, self._settings, self.k = job, job.settings, job.settings.k
+        self.seed, self.proxy = job.settings.seed, job.settings.proxy
+        self.system, self.store, self.trainer = job.system, job.store, job.options
+        self.scenario: Scenario = job.settings.scenario
+        self.learned_from: Scenario = job.settings.learned_from
         self.explained = job.explained
         self.decisions = job.explained.decisions
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What decides every judge's numbers beside the columns of its row."""
-        config, job = self.job.config, self.job
+        job, rules = self.job, self._settings.rules
         reads_translations = REAL in (self.scenario, self.learned_from)
         return {
             "test sentences": job.explained_sentences,
-            "seed of the draw": config.rules.seed,
-            "special words": "admitted" if config.rules.admit_special else "left out",
-            "training precision": job.options.precision,
+            "seed of the draw": rules.seed,
+            "special words": "admitted" if rules.admit_special else "left out",
+            "training precision": self.trainer.precision,
             **(job.search_settings if reads_translations else {}),
         }
 
@@ -116,10 +122,10 @@ class RuleSet:
             XnmtError: `train_sentences` exceeds the number of explained sentences.
         """
         explained = self.decisions.count("train")
-        configured = self.job.config.train_sentences or explained
+        configured = self._settings.train_sentences or explained
         # Silently using fewer would put the row under a size that it does not have.
         if configured > explained:
-            capped = self.job.config.rules.train_sentences == explained
+            capped = self._settings.rules.train_sentences == explained
             advice = "raise rules.train_sentences" if capped else "the training split has no more"
             raise XnmtError(
                 f"train_sentences={configured} but only {explained} are explained; {advice}"

@@ -19,7 +19,6 @@ from proxies.scoring import BATCH, distributions, log_likelihoods
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
-from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.registry import create, entries, load
 from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Artefact, Work
@@ -32,22 +31,17 @@ HELD_OUT = 1  # tells the draws of validation from those of training
 class TrainedProxy(Judge):
     """The configured proxy model, trained on the lessons that a subclass gives it."""
 
-    @property
-    def config(self) -> Any:
-        """The job's whole configuration; `proxy` and `seed` decide the training."""
-        return self.rules.job.config
-
     def settings(self) -> dict[str, Any]:
         """Return its options, and the sizes and training of the proxy."""
-        proxy = plain(self.config.proxy)
+        proxy = self.rules.proxy
         # Rows of unlike proxies are then never ranked together.
-        return super().settings() | proxy["sizes"] | proxy["training"]
+        return super().settings() | proxy.sizes | vars(proxy.training)
 
     @property
     def family(self) -> str:
         """The proxy's name; one that reads positions in the sentence has `+positions` behind it."""
-        positions = self.config.proxy.sizes.get("sentence_positions", False)
-        return self.config.proxy.name + ("+positions" if positions else "")
+        positions = self.rules.proxy.sizes.get("sentence_positions", False)
+        return self.rules.proxy.name + ("+positions" if positions else "")
 
     @property
     def family_heading(self) -> str:
@@ -90,9 +84,8 @@ class TrainedProxy(Judge):
         Raises:
             NotApplicable: there is nothing to learn from.
         """
-        config, options = self.config, self.rules.job.options
-        proxy = plain(config.proxy)
-        training = ProxyTrainingOptions(**proxy["training"])
+        proxy, seed, options = self.rules.proxy, self.rules.seed, self.rules.trainer
+        training = proxy.training
         # Labels are target ids, so the output layer is as wide as the target vocabulary.
         initial, labels = self.initial, len(self.rules.explained.texts.subwords[1])
 
@@ -112,7 +105,7 @@ class TrainedProxy(Judge):
             module, facts = fit(
                 build,
                 folder,
-                config.seed,
+                seed,
                 training.max_epochs,
                 training.patience,
                 options,
@@ -126,7 +119,7 @@ class TrainedProxy(Judge):
                 file.unlink()
             return dict(facts)
 
-        return self.rules.job.store.make(
+        return self.rules.store.make(
             "proxy",
             work,
             version=4 if initial else 3,
@@ -135,13 +128,13 @@ class TrainedProxy(Judge):
             k=self.rules.k,
             initial=initial.trained if initial else None,
             # Its class, since two packages may give one name to two classes over time.
-            proxy=entries("proxies")[proxy["name"]].value,
-            sizes=proxy["sizes"],
-            training=proxy["training"],
-            seed=config.seed,
+            proxy=entries("proxies")[proxy.name].value,
+            sizes=proxy.sizes,
+            training=vars(training),
+            seed=seed,
             # The device decides no result; how products are rounded does.
             precision=options.precision,
-            code=code_of_plug_in(load("proxies", proxy["name"])),
+            code=code_of_plug_in(load("proxies", proxy.name)),
             judge=code_of_plug_in(type(self)),
         )
 
@@ -170,7 +163,7 @@ class TrainedProxy(Judge):
         proxy = self._fresh()
         load_model(proxy, self.trained.path / WEIGHTS)
         # Dropout off: scoring has to give the same digits twice.
-        return proxy.eval().to(self.rules.job.options.device)
+        return proxy.eval().to(self.rules.trainer.device)
 
     def _fresh(self) -> Proxy:
         """Return the configured proxy with fresh weights.
@@ -180,8 +173,8 @@ class TrainedProxy(Judge):
         """
         source, target = self.rules.explained.texts.subwords
         vocabulary = Vocabulary(len(source), len(target), self.rules.k)
-        sizes = plain(self.config.proxy.sizes)
-        proxy: Proxy = create("proxies", self.config.proxy.name, vocabulary, **sizes)
+        configured = self.rules.proxy
+        proxy: Proxy = create("proxies", configured.name, vocabulary, **configured.sizes)
         return proxy
 
 

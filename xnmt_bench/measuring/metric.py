@@ -318,8 +318,8 @@ class Metric(ABC):
             row_doubts = job.doubts if doubts is None else doubts()
             of_corpus: dict[str, Any] = {"generated": job.corpus.generated, DOUBTS: row_doubts}
             row_facts = of_corpus | dict(facts or {})
-            if left_out := job.left_out:
-                row_facts[LEFT_OUT] = left_out
+            if left_out := job.settings.omissions:
+                row_facts[LEFT_OUT] = list(left_out)
             # Of a file's relevance it is unknown whether a model was asked, and a reference of all
             # explainers is of none.
             if explained and configured["explainer"] and job.input_file("relevance") is None:

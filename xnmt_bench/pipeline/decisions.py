@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from proxies.data import VisibleWords
 from xnmt_bench.corpora.sentence import Split
@@ -16,12 +15,12 @@ from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, current_span
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.pipeline.outputs import Translations
+from xnmt_bench.pipeline.settings import RulesSettings
 from xnmt_bench.registry import unknown
 from xnmt_bench.rules.extract import (
     LABELLING,
     REAL,
     TEACHER_FORCING,
-    ExtractionOptions,
     Scenario,
     label,
 )
@@ -33,29 +32,27 @@ class Decisions:
     """A system's decisions on texts.
 
     Args:
-        config: the job's whole configuration; `rules` is read.
+        extraction: how decisions are explained, and how many.
         store: where labels go.
         translations: the texts, whose decisions, and what it makes of them in real decoding.
         progress: show a bar.
     """
 
     def __init__(
-        self, config: DictConfig, store: Store, translations: Translations, progress: bool
+        self,
+        extraction: RulesSettings,
+        store: Store,
+        translations: Translations,
+        progress: bool,
     ) -> None:
-        self._config, self._store, self.progress = config, store, progress
+        self.extraction, self._store, self.progress = extraction, store, progress
         self._translations = translations
         self.system, self.texts = translations.system, translations.texts
 
-    @property
-    def extraction(self) -> ExtractionOptions:
-        """How decisions are explained."""
-        fields = ExtractionOptions.__dataclass_fields__
-        # The section `rules` holds other options too.
-        return ExtractionOptions(**{key: self._config.rules[key] for key in fields})
-
     def count(self, name: Split, most: int | None = None) -> int:
         """Return how many sentences of a split are explained; `most` at most, if given."""
-        configured, available = self._config.rules[f"{name}_sentences"], len(self.texts.split(name))
+        configured = getattr(self.extraction, f"{name}_sentences")
+        available = len(self.texts.split(name))
         return min(n for n in (configured, available, most) if n is not None)
 
     def split(self, name: Split, scenario: Scenario, sentences: int | None = None) -> EncodedSplit:

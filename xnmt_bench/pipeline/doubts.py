@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from xnmt_bench.corpora.formats.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.vocabulary.subwords import UNK, Subwords
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.settings import DoubtSettings
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.store import Store, fingerprint
 
@@ -23,7 +23,9 @@ def exceeds(value: float, threshold: float | None) -> bool:
     return threshold is not None and value > threshold
 
 
-def about_texts(texts: Texts, learnt: Texts, store: Store, thresholds: DictConfig) -> Iterator[str]:
+def about_texts(
+    texts: Texts, learnt: Texts, store: Store, thresholds: DoubtSettings
+) -> Iterator[str]:
     """Yield doubts about the corpus's test set: as `about_pairs`, and about its gold alignment.
 
     Args:
@@ -50,7 +52,7 @@ def about_pairs(
     texts: Texts,
     learnt: Texts,
     store: Store,
-    thresholds: DictConfig,
+    thresholds: DoubtSettings,
 ) -> Iterator[str]:
     """Yield doubts about test pairs: they stand in training, or the system cannot read them.
 
@@ -143,7 +145,7 @@ def _coverage(
 
 
 def about_decisions(
-    label_N: np.ndarray, gold_N: np.ndarray, thresholds: DictConfig
+    label_N: np.ndarray, gold_N: np.ndarray, thresholds: DoubtSettings
 ) -> Iterator[str]:
     """Yield doubts about a system that decides almost always alike, or hardly knows its next word.
 

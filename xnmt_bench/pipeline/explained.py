@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.sentence import Split
@@ -18,7 +17,7 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.decisions import Decisions
-from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.registry import instantiate, options
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING, Scenario, extract, labels_itself
 from xnmt_bench.rules.table import (
@@ -50,34 +49,40 @@ class Explained:
     """A system's decisions, explained by the configured explainer.
 
     Args:
-        config: the job's whole configuration; `explainer` is read.
+        settings: the job's; `explainer` and `seed` are read.
         store: where rules go.
         decisions: what is explained.
     """
 
-    def __init__(self, config: DictConfig, store: Store, decisions: Decisions) -> None:
-        self._config, self._store, self.decisions = config, store, decisions
+    def __init__(self, settings: Settings, store: Store, decisions: Decisions) -> None:
+        self._settings, self._configured = settings, settings.explainer
+        self._store, self.decisions = store, decisions
         self.system, self.texts = decisions.system, decisions.texts
 
     @cached_property
     def explainer(self) -> Explainer:
         """The configured one; an XnmtError where it is none, or has no such option."""
-        name = self._config.explainer.name
-        phi = instantiate(f"explainer {name!r}", self._config.explainer.phi)
+        name = self._configured.name
+        phi = instantiate(f"explainer {name!r}", self._configured.phi)
         if not isinstance(phi, Explainer):
             raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
         return phi
 
+    @property
+    def shown_name(self) -> str:
+        """The explainer's name alone, for lines of progress."""
+        return self._configured.name
+
     @cached_property
     def name(self) -> str:
         """The explainer's name in results, with the options that are not its defaults."""
-        return self._name_with(self._config.explainer.name, self._changed_options())
+        return self._name_with(self._configured.name, self._changed_options())
 
     @property
     def alteration(self) -> tuple[str, str, str]:
         """The name of the explainer that the configured one alters, its own, and its options."""
         changed = self._changed_options(but=["of"])
-        names = self._name_with(self.explainer.alters, []), self._config.explainer.name
+        names = self._name_with(self.explainer.alters, []), self._configured.name
         return (*names, ", ".join(changed))
 
     def _changed_options(self, but: Sequence[str] = ()) -> list[str]:
@@ -85,10 +90,10 @@ class Explained:
         # Sizes and seeds are left out: they change no meaning, or have a column.
         unnamed = ["seed", *self.explainer.sizes, *self.explainer.unnamed, *but]
         defaults = options(type(self.explainer), but=unnamed)
-        phi = plain(self._config.explainer.phi)
+        phi = self._configured.phi
         changed = [f"{o}={v}" for o, v in phi.items() if o in defaults and v != defaults[o]]
         # The column holds the job's seed, which it is unless another one is given.
-        if self.seeded and phi["seed"] != self._config.seed:
+        if self.seeded and phi["seed"] != self._settings.seed:
             changed.append(f"seed={phi['seed']}")
         return changed
 
@@ -101,7 +106,7 @@ class Explained:
     @property
     def seeded(self) -> bool:
         """Whether the explainer draws anything."""
-        return "seed" in self._config.explainer.phi
+        return "seed" in self._configured.phi
 
     @cached_property
     def teachable(self) -> bool:
@@ -135,7 +140,7 @@ class Explained:
 
     @property
     def _recipe(self) -> dict[str, Any]:
-        phi, sizes = plain(self._config.explainer.phi), self.explainer.sizes
+        phi, sizes = self._configured.phi, self.explainer.sizes
         # Sizes change no result, so they decide no recipe.
         options_of_phi = {name: value for name, value in phi.items() if name not in sizes}
         # Found by name, so that no import leads there; one may alter another.
@@ -278,7 +283,7 @@ class Explained:
             labels=labels,
         )
         paths = shard_paths(folder, name, extraction.shards(sentences))
-        title, shown = f"{self._config.explainer.name}, {name}", self.decisions.progress
+        title, shown = f"{self.shown_name}, {name}", self.decisions.progress
         make_shards(
             folder, name, paths, lambda numbers: make(numbers=numbers), title, shown, is_finished
         )

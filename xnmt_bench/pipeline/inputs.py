@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.formats.annotated import read_annotated
@@ -17,6 +16,7 @@ from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.parsing import parse_json, parse_number
+from xnmt_bench.pipeline.settings import InputSettings, Settings
 from xnmt_bench.registry import entries, load, unknown
 from xnmt_bench.rules.table import SentenceRelevance, relevance
 from xnmt_bench.store import META, Artefact, file_hash, fingerprint, verified
@@ -89,17 +89,18 @@ class InputFile:
             return None
 
     @classmethod
-    def configured(cls, kind: str, config: DictConfig) -> InputFile | None:
+    def configured(cls, kind: str, settings: Settings) -> InputFile | None:
         """Return the file of a kind, if its path is given; an unknown format is an error."""
-        node = config[kind]
+        node: InputSettings = getattr(settings, kind)
         if node.path is None:
             return None
         formats = [*READERS[kind], *(entries("dumps") if kind == "relevance" else ())]
         if node.format not in formats:
             raise XnmtError(f"{kind}.format: {unknown('format', node.format, formats)}")
         path = Path(node.path)
-        beside = {side: Path(node[side]) for side in SIDES if node.get(side) is not None}
-        reading = {n: v for n, v in node.items() if n not in ("path", "format", "name", *SIDES)}
+        values = vars(node)
+        beside = {side: Path(values[side]) for side in SIDES if values.get(side) is not None}
+        reading = {n: v for n, v in values.items() if n not in ("path", "format", "name", *SIDES)}
         # A packed file is the same result as a plain one.
         name = node.name or path.name.removesuffix(".gz")
         return cls(kind, path, node.format, name, beside, reading)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.reversed import ReversedCorpus
@@ -28,7 +28,7 @@ from xnmt_bench.pipeline.doubts import about_pairs, about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.inputs import READERS, InputFile
 from xnmt_bench.pipeline.outputs import Outputs, Translations
-from xnmt_bench.pipeline.settings import plain
+from xnmt_bench.pipeline.settings import Settings, read_settings
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences, test_set
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_sentences
@@ -41,24 +41,22 @@ from xnmt_bench.trainer import TrainerOptions
 log = logging.getLogger(__name__)
 SCORED = 4096  # passages a shard
 FROM_FILE = "xnmt_bench.explainers.from_file.FromFile"
-# Of a corpus's configuration, what its class is not told.
-CORPUS_EXTRAS = ("subwords", "max_length", "reversed", "data")
 
 
-def trainer_options(config: DictConfig, logger: Callable[[], Any] | None = None) -> TrainerOptions:
+def trainer_options(settings: Settings, logger: Callable[[], Any] | None = None) -> TrainerOptions:
     """Return how training runs; a ConfigError where the device, or its precision, is missing."""
-    device = find_device(config.device)
-    check_precision(config.rules.precision, device)
-    settings = plain(config.trainer)
-    del settings["devices"], settings["nodes"]  # where training runs is the engine's business
-    return TrainerOptions(device, **settings, logger=logger)
+    device, trainer = find_device(settings.device), settings.trainer
+    check_precision(settings.rules.precision, device)
+    # In how many processes training runs is the engine's business.
+    how = trainer.precision, trainer.validate_every, trainer.progress_bar
+    return TrainerOptions(device, *how, logger=logger)
 
 
 class Job:
     """A configuration, and what can be made from it. Nothing is made before its first use.
 
     Args:
-        config: the job's whole configuration.
+        settings: the job's whole configuration, read or as Hydra composes it.
         options: how training runs; the configured trainer, if not given.
         may_make: False for a reader, such as evaluate.py: then what is missing is an error.
         store: an open store, where another job of this process has one.
@@ -66,25 +64,23 @@ class Job:
 
     def __init__(
         self,
-        config: DictConfig,
+        settings: Settings | DictConfig,
         options: TrainerOptions | None = None,
         may_make: bool = True,
         store: Store | None = None,
     ) -> None:
-        self.config = config
-        self.store = store or Store(config.store, may_make)
-        self.options = options or trainer_options(config)
+        self.settings = settings if isinstance(settings, Settings) else read_settings(settings)
+        self.store = store or Store(self.settings.store, may_make)
+        self.options = options or trainer_options(self.settings)
         self.progress = self.options.progress_bar
 
     def changed(self, changes: dict[str, Any]) -> Job:
         """Return another job that differs in some configuration and shares the store."""
-        # A new configuration: a job's own is never changed.
-        merged = OmegaConf.merge(self.config, changes)
-        return Job(merged, self.options, store=self.store)  # type: ignore[arg-type]
+        return Job(self.settings.changed(changes), self.options, store=self.store)
 
     def input_file(self, kind: str) -> InputFile | None:
         """Return the file of a kind (`outputs`, `scores`, `relevance`) that is given, or None."""
-        return InputFile.configured(kind, self.config)
+        return InputFile.configured(kind, self.settings)
 
     @cached_property
     def explained_by_file(self) -> Job:
@@ -99,34 +95,16 @@ class Job:
             "content": input_file.fingerprint,
             **sides,
         }
-        changed = self.changed({"relevance": {"path": None}})
-        changed.config.explainer = {
-            "name": input_file.explainer,
-            "phi": {"_target_": FROM_FILE, **phi},
-        }
+        explainer = {"name": input_file.explainer, "phi": {"_target_": FROM_FILE, **phi}}
+        changed = self.changed({"relevance": {"path": None}, "explainer": explainer})
         changed.system = self.system  # opened once for all metrics
         return changed
 
     @property
     def file_relevance(self) -> dict[str, str]:
         """The fingerprint of the file whose relevance is the explainer's; empty for others."""
-        phi = self.config.explainer.phi
-        return {"relevance": phi.content} if phi.get("_target_") == FROM_FILE else {}
-
-    @property
-    def left_out(self) -> list[str]:
-        """What a quick experiment leaves out, by the values that are configured in the end."""
-        omissions = []
-        for name, usual in plain(self.config.left_out).items():
-            value = plain(OmegaConf.select(self.config, name))
-            if isinstance(usual, list):
-                if missing := [each for each in usual if each not in value]:
-                    omissions.append(f"{name} {', '.join(missing)} ({name}=[{','.join(usual)}])")
-            elif usual is None and value is not None:
-                omissions.append(f"all but the first {value} ({name}={value}; null for all)")
-            elif usual is not None and value is not None and value < usual:
-                omissions.append(f"{name}={value} ({usual} as usual)")
-        return omissions
+        phi = self.settings.explainer.phi
+        return {"relevance": phi["content"]} if phi.get("_target_") == FROM_FILE else {}
 
     @property
     def from_files(self) -> bool:
@@ -139,18 +117,19 @@ class Job:
         return self._open_corpus({})
 
     def _open_corpus(self, changes: Mapping[str, Any]) -> Corpus:
-        settings = plain(self.config.corpus, complete=True) | changes
-        node = {key: value for key, value in settings.items() if key not in CORPUS_EXTRAS}
-        corpus: Corpus = instantiate(f"corpus {self.config.corpus.name!r}", node)
+        self.settings.require("corpus")
+        settings, changes = self.settings.corpus, dict(changes)
+        reverse = changes.pop("reversed", settings.reversed)
+        corpus: Corpus = instantiate(f"corpus {settings.name!r}", settings.node | changes)
         # Wrapped last, so that the corpus itself knows nothing of directions.
-        return ReversedCorpus(corpus) if settings["reversed"] else corpus
+        return ReversedCorpus(corpus) if reverse else corpus
 
     @cached_property
     def system(self) -> System:
         """The NMT system."""
-        changes = plain(self.config.nmt.get("corpus") or {})
+        changes = self.settings.nmt.corpus
         learnt = self._open_corpus(changes) if changes else self.corpus
-        return System(self.config, self.store, self.corpus, self.options, learnt)
+        return System(self.settings, self.store, self.corpus, self.options, learnt)
 
     @cached_property
     def texts(self) -> Texts:
@@ -163,7 +142,7 @@ class Job:
         if self.from_files:
             return []
         learnt = self.system.learnt_texts
-        doubts = list(about_texts(self.texts, learnt, self.store, self.config.doubts))
+        doubts = list(about_texts(self.texts, learnt, self.store, self.settings.doubts))
         for doubt in doubts:
             # At once: what comes behind may take hours.
             log.warning("of little meaning: %s: %s", self.corpus.name, doubt)
@@ -174,14 +153,14 @@ class Job:
         if self.from_files:
             return []
         learnt = self.system.learnt_texts
-        return list(about_pairs(pairs, self.texts, learnt, self.store, self.config.doubts))
+        return list(about_pairs(pairs, self.texts, learnt, self.store, self.settings.doubts))
 
     def translations(
         self, corpus: Corpus | None = None, splits: Sequence[Split] = (EVALUATED,)
     ) -> Translations:
         """Return the system's own translations of the corpus, or of splits of another one."""
         texts = self.texts if corpus is None else self.system.read(corpus, splits)
-        return Translations(self.store, self.system, texts, self.config.nmt.beam, self.progress)
+        return Translations(self.store, self.system, texts, self.settings.nmt.beam, self.progress)
 
     def outputs(self, corpus: Corpus | None = None) -> Outputs:
         """Return translations of the test set: a file's, where one is given, else the system's own.
@@ -207,7 +186,7 @@ class Job:
     @property
     def search_settings(self) -> dict[str, int]:
         """What decides the system's own translations; empty where translations are from a file."""
-        return {} if self.input_file("outputs") is not None else {"beam": self.config.nmt.beam}
+        return {} if self.input_file("outputs") is not None else {"beam": self.settings.nmt.beam}
 
     def log_probability(
         self, pairs: Sequence[Passage | tuple[str, str]], normalise: bool = False
@@ -230,7 +209,7 @@ class Job:
         if input_file := self.input_file("scores"):
             numbers: np.ndarray = input_file.read()
             input_file.counted(len(numbers), len(pairs), "pairs to be scored")
-            return numbers if self.config.scores.higher_is_better else -numbers
+            return numbers if self.settings.scores.higher_is_better else -numbers
         scores = read_table(self.scored(pairs).path / "scores.parquet")
         # Sums are stored, and lengths beside them, so that both normalisations are one artefact.
         log_p_N = scores["log_probability"].to_numpy()
@@ -242,8 +221,8 @@ class Job:
         Raises:
             NotApplicable: the system is to read gold markers, which these texts lack.
         """
-        system, room = self.system, Room(self.config.rules.batch_tokens, cpu=1024, each=2**20)
-        if system.reads_gold_markers:
+        system, room = self.system, Room(self.settings.rules.batch_tokens, cpu=1024, each=2**20)
+        if system.markers.are_gold:
             raise NotApplicable("nmt.coreference.read=gold: these texts have no annotation")
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
@@ -255,7 +234,7 @@ class Job:
         def work(folder: Path) -> None:
             paths = shard_paths(folder, "shards", count)
             # Marked here, so that scores from the store need no resolver.
-            marked = system.mark_passages(distinct)
+            marked = system.markers.mark_passages(distinct)
 
             def make(numbers: Sequence[int]) -> Iterator[int]:
                 for number in numbers:
@@ -283,7 +262,7 @@ class Job:
             model=system,
             passages=passages_id,
             shards=count,
-            markers=system.read_resolver,
+            markers=system.markers.resolved_by,
         )
 
     @cached_property
@@ -292,14 +271,14 @@ class Job:
         return self._explained()
 
     def _explained(self, corpus: Corpus | None = None) -> Explained:
-        return Explained(self.config, self.store, self.decisions(corpus))
+        return Explained(self.settings, self.store, self.decisions(corpus))
 
     def decisions(
         self, corpus: Corpus | None = None, splits: Sequence[Split] = (EVALUATED,)
     ) -> Decisions:
         """Return the system's decisions on the corpus, or on splits of another one."""
         translations = self.translations(corpus, splits)
-        return Decisions(self.config, self.store, translations, self.progress)
+        return Decisions(self.settings.rules, self.store, translations, self.progress)
 
     def relevance(
         self,
@@ -385,14 +364,14 @@ class Job:
                 "seed": "",
             }
         # A seed would split rows that are the same for every seed.
-        seed = self.config.seed if self.explained.seeded else ""
+        seed = self.settings.seed if self.explained.seeded else ""
         return self.system_identity() | {"explainer": self.explained.name, "seed": seed}
 
     @property
     def explained_sentences(self) -> str:
         """Which test sentences are explained, such as `60 (3fa2c1)`."""
         return name_sentences(
-            self.texts.split(EVALUATED).number[: self.config.rules.test_sentences]
+            self.texts.split(EVALUATED).number[: self.settings.rules.test_sentences]
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -63,7 +63,8 @@ class ExtractionOptions:
 
     def recipe(self) -> dict[str, Any]:
         """Return what decides the rules; how many sentences share a batch changes no number."""
-        return {name: value for name, value in vars(self).items() if name != "batch_tokens"}
+        names = {each.name for each in fields(ExtractionOptions)} - {"batch_tokens"}
+        return {name: getattr(self, name) for name in names}
 
 
 def extract(

@@ -63,7 +63,7 @@ def test_the_stored_links_are_those_that_were_counted(transformer, workplace):
 
 def test_every_system_is_aligned_also_without_relevance_of_its_prefix(system, workplace):
     """Attention of RNNSearch is n/a for fidelity, and a row like any other for AER."""
-    name = system.config.nmt.name
+    name = system.settings.nmt.name
     changes = [*overrides(name), "metric=[aer]", f"store={workplace}/store", "corpus.seed=0"]
     job = Job(configure(*changes, "explainer=attention"))
     made = Alignments(job).explained

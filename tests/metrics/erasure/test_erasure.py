@@ -273,7 +273,7 @@ def test_without_curves_and_limits_there_are_no_such_numbers(job):
 
 def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monkeypatch):
     _, whole = evidence(job, limited=0)
-    other = Job(configure(*overrides("transformer"), f"store={job.config.store}", "corpus.seed=0",
+    other = Job(configure(*overrides("transformer"), f"store={job.settings.store}", "corpus.seed=0",
                           "explainer=attention", "metric=[erasure]"))  # fmt: skip
     calls, asked = [], Eraser.probabilities
 

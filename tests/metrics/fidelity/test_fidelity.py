@@ -164,7 +164,7 @@ def test_bases_of_several_removals_are_rows_of_their_own(transformer):
 
 
 def _changes(system):
-    return [*overrides(system.config.nmt.name), f"store={system.config.store}"]
+    return [*overrides(system.settings.nmt.name), f"store={system.settings.store}"]
 
 
 def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp_path):

@@ -87,7 +87,7 @@ def test_comet_is_the_mean_over_sentences():
 def test_quality_is_that_of_the_translations(system):
     [planned] = Quality().measure(system)
     assert (planned.keys["nmt"], planned.identify().model) == (
-        system.config.nmt.name,
+        system.settings.nmt.name,
         system.model_id,
     )
     evidence = planned.make()

@@ -200,7 +200,7 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
 
     monkeypatch.setattr("xnmt_bench.fitting.fit", never)
     monkeypatch.setattr("xnmt_bench.metrics.student.stages.translate_and_score", never)
-    again = Students(Job(job.config), QUICK, beam=1)
+    again = Students(Job(job.settings), QUICK, beam=1)
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.
     with pytest.raises(AssertionError, match="made a second time"):
@@ -227,7 +227,7 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
     input_file = job.changed({"relevance": {"path": str(rules)}})
     with pytest.raises(NotApplicable, match="is of the test set"):
         input_file.relevance(GOLDEN, split="train")
-    reader = Job(job.config, store=Store(tmp_path / "empty", may_make=False))
+    reader = Job(job.settings, store=Store(tmp_path / "empty", may_make=False))
     with pytest.raises(Exception, match=r"run train.py"):
         Students(reader, OPTIONS, 1).trained("add", "none")
 

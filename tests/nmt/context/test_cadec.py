@@ -174,10 +174,10 @@ def test_a_batch_without_a_draft_is_refused(model):
 
 
 def test_what_is_trained_and_what_stays(job):
-    initial, trained = load_model(job.config.nmt.initial), job.system.model
+    initial, trained = load_model(job.settings.nmt.initial), job.system.model
     for name, weight in initial.state_dict().items():
         assert torch.equal(weight, trained.base.state_dict()[name]), name
-    fresh = type(trained)(*job.system.subwords, **job.config.nmt.sizes)
+    fresh = type(trained)(*job.system.subwords, **job.settings.nmt.sizes)
     learning = {name for name, weight in fresh.named_parameters() if weight.requires_grad}
     assert {name.split(".")[0] for name in learning} == {"second", "output"}
     fresh.start_from(initial)

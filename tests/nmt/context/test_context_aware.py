@@ -32,7 +32,7 @@ from xnmt_bench.nmt.loading import start_from
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.training import NMTTraining
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.system import unlike
+from xnmt_bench.pipeline.opening import unlike
 from xnmt_bench.run import configured_metrics
 
 
@@ -70,8 +70,7 @@ def test_a_training_that_is_stopped_ends_with_the_same_weights(
     store = tmp_path / "store"
     for stage in ("subwords", "encoded"):
         shutil.copytree(workplace / "store" / stage, store / stage)
-    config = uninterrupted.config.copy()
-    config.store = str(store)
+    settings = uninterrupted.settings.changed({"store": str(store)})
     real = NMTTraining.training_step
 
     def stops(self, *arguments):
@@ -82,8 +81,8 @@ def test_a_training_that_is_stopped_ends_with_the_same_weights(
     with monkeypatch.context() as patch:
         patch.setattr(NMTTraining, "training_step", stops)
         with pytest.raises(Stopped):
-            _ = Job(config).system.trained
-    again = Job(config).system.model.state_dict()
+            _ = Job(settings).system.trained
+    again = Job(settings).system.model.state_dict()
     for key, weight in expected.items():
         assert torch.equal(weight, again[key]), key
 
@@ -115,9 +114,9 @@ def test_beyond_what_is_read_nothing_is_decided(workplace):
 
 
 def configure_like(job, *changes):
-    initial = f"nmt.initial={job.config.nmt.initial}"
+    initial = f"nmt.initial={job.settings.nmt.initial}"
     sizes = DISCOURSE_SIZES[job.system.name]
-    store_option = f"store={job.config.store}"
+    store_option = f"store={job.settings.store}"
     return configure(f"nmt={job.system.name}", *GENERATED, *sizes, initial, store_option, *changes)
 
 
@@ -179,7 +178,7 @@ def test_a_reader_reads_what_is_decoded(job):
 
 def test_the_whole_chain(job, workplace, tmp_path):
     """Fidelity with its judges, and alignment; and the system opened from its folder alone."""
-    name, initial = job.system.name, job.config.nmt.initial
+    name, initial = job.system.name, job.settings.nmt.initial
     start = [f"nmt.initial={initial}"] if initial else []
     changes = [
         f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *start, f"store={workplace}/store",

@@ -130,7 +130,7 @@ def test_the_weights_of_the_first_step_stay(workplace):
     first = double(job.system.model).base.state_dict()
     from xnmt_bench.nmt.loading import load_model
 
-    initial = load_model(job.config.nmt.initial).state_dict()
+    initial = load_model(job.settings.nmt.initial).state_dict()
     assert first.keys() == initial.keys()
     for name, weight in initial.items():
         assert torch.equal(weight.double(), first[name]), name

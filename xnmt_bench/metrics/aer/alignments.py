@@ -182,7 +182,7 @@ class Alignments:
         """The same explainer's on the system of the other direction, where one is given."""
         if self._reverse is None:
             return None
-        turned = {"reversed": not self._job.config.corpus.reversed}
+        turned = {"reversed": not self._job.settings.corpus.reversed}
         return Alignments(self._job.changed({"corpus": turned, "nmt": {"path": self._reverse}}))
 
     @property

@@ -161,7 +161,7 @@ class AER(SumMetric):
                 "explainer": hypothesis.label,
             }
             blank = dict.fromkeys(self.identity, "")
-            make = partial(self._of_files, job.config.doubts.gold_shift)
+            make = partial(self._of_files, job.settings.doubts.gold_shift)
             files = {"gold": self.gold, "hypothesis": self.hypothesis, "backward": self.backward}
             # By what they hold: another file of the same name is another row.
             content = {n: file_hash(present(Path(f)))[:16] for n, f in files.items() if f}

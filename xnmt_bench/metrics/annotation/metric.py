@@ -120,7 +120,7 @@ class Annotation(Metric):
         Raises:
             ConfigError: no file is given, or one person's alone without a key.
         """
-        options = job.config.sheet
+        options = job.settings.sheet
         if not options.path:
             raise ConfigError(["metric=[annotation] reads sheet.path=[first.csv,second.csv]"])
         key = Path(options.key) if options.key else None
@@ -144,7 +144,7 @@ class Annotation(Metric):
 
     def measured_from_files(self, job: Job) -> bool:
         """Return whether answers are given; no model is needed for them."""
-        return bool(job.config.sheet.path)
+        return bool(job.settings.sheet.path)
 
     def _row(
         self,

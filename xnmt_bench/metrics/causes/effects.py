@@ -46,8 +46,8 @@ class Effects:
         step_N: the decisions: first pieces of words, without EOS.
         slot_N: the slot of each planted decision, else empty.
         replaced: of source and prefix, effects by substitutes, (N, W); NaN for a word without any.
-        replaced_with_translation: the same where a word and its translation are replaced together; NaN
-            for a word that has no translation in the sentence, or none that is known.
+        replaced_with_translation: the same where a word and its translation are replaced
+            together; NaN for a word that has no known translation in the sentence.
         change: as `replaced`, of log P(label), in nats; below 0 where the label loses by it.
         flips: the same of choices, the share of substitutes after which the label is not chosen.
         removed: of source and prefix, effects by the mean embedding, (N, W).

@@ -164,7 +164,7 @@ class Causes(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
-        yield self.plan(job, lambda: self._evidence(job), explained=True, k=job.config.k)
+        yield self.plan(job, lambda: self._evidence(job), explained=True, k=job.settings.k)
 
     def _evidence(self, job: Job) -> Evidence:
         """Return the sums of one explainer.
@@ -182,7 +182,7 @@ class Causes(SumMetric):
             if relevance.number in effects:
                 index = split.index_of[relevance.number]
                 words = [side.words(index).tolist() for side in (split.source, split.target)]
-                rows.append(self._sum(effects[relevance.number], relevance, words, job.config.k))
+                rows.append(self._sum(effects[relevance.number], relevance, words, job.settings.k))
                 numbers.append(relevance.number)
                 by_side = zip(SIDES, (relevance.source_TS, relevance.prefix_TT), strict=True)
                 explained |= {side for side, x in by_side if not np.isnan(x).all()}

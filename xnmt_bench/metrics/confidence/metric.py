@@ -184,7 +184,7 @@ class Confidence(Metric):
         keys: dict[str, Any] = {"definition": self.definition, "eos": self.eos, "unit": self.unit}
         input_file = job.input_file("relevance")
         if input_file is not None and (dump := input_file.dump) is not None:
-            pair = [job.config.relevance[f"{side}_language"] for side in SIDES]
+            pair = [getattr(job.settings.relevance, f"{side}_language") for side in SIDES]
             require_tokenizers(*pair)
             dump_keys = {"corpus": f"{input_file.format} dump", "nmt": input_file.name}
             dump_keys["explainer"] = dump.method or ("attention" if dump.attention else "relevance")
@@ -210,7 +210,7 @@ class Confidence(Metric):
         tokenizer = tokenizer_name(reading.languages[1])
         if tokenizer == BLANKS:  # a dump holds words between blanks
             tokenizer = "none"
-        references, reference = None, job.config.relevance.reference
+        references, reference = None, job.settings.relevance.reference
         if reference is not None:
             texts = enumerate(lines(Path(reference)), start=1)
             references = [joined(decode_line(x, Path(reference), n).split()) for n, x in texts]
@@ -256,7 +256,7 @@ class Confidence(Metric):
         if input_file is None or input_file.format != ANNOTATED:  # it is of the configured test set
             facts[SETTINGS] |= {"test sentences": job.explained_sentences} | job.search_settings
         facts["in_context"] = bool(job.system.context.sentences)
-        if job.config.rules.test_sentences is None:  # what has too many subwords has no weights
+        if job.settings.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)
         return replace(evidence, facts=facts)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from omegaconf import DictConfig
 
 from xnmt_bench.corpora.formats.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import Corpus, Links
@@ -62,6 +61,7 @@ from xnmt_bench.metrics.consistency.translation_set import REFERENCE, Translatio
 from xnmt_bench.morphology import Morphology
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import DoubtSettings
 from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.registry import create, entries, load_all
 from xnmt_bench.store import file_hash, fingerprint
@@ -477,7 +477,7 @@ class Consistency(SumMetric):
             "left_out": len(suite.items) - len(items),
             "resolver": resolver is not None,
         }
-        thresholds = job.config.doubts
+        thresholds = job.settings.doubts
         doubts = [
             *self._about_links(links, thresholds),
             *_about_genders(judged, morphology.language, thresholds),
@@ -485,7 +485,7 @@ class Consistency(SumMetric):
         facts |= {DOUBTS: doubts} if doubts else {}
         settings: dict[str, Any] = job.search_settings if translation_set.own else {}
         if self._explained:
-            most = job.config.rules.test_sentences
+            most = job.settings.rules.test_sentences
             limited = most is not None and most < len(translation_set.pairs)
             # By the option and not by the sentences, which may differ before and after tuning.
             settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
@@ -493,7 +493,7 @@ class Consistency(SumMetric):
         facts[SETTINGS] = settings
         return Evidence(units, made_by | beside, facts, files)
 
-    def _about_links(self, links: Mapping[int, Links], thresholds: DictConfig) -> Iterator[str]:
+    def _about_links(self, links: Mapping[int, Links], thresholds: DoubtSettings) -> Iterator[str]:
         """Yield a doubt about what a file of links counts words from."""
         from_file = self.links not in WAYS and thresholds.gold_shift is not None
         if from_file and counts_from_one(links.values()):
@@ -553,7 +553,7 @@ class Consistency(SumMetric):
 
 
 def _about_genders(
-    judged: Sequence[JudgedPronoun], language: str, thresholds: DictConfig
+    judged: Sequence[JudgedPronoun], language: str, thresholds: DoubtSettings
 ) -> Iterator[str]:
     """Yield a doubt about the language of translations that hardly show any gender."""
     share = np.mean([not pronoun.cause for pronoun in judged])

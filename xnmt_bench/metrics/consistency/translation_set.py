@@ -68,9 +68,9 @@ class TranslationSet:
     @property
     def content(self) -> dict[str, str]:
         """What decides the system's own translations beside the suite and the system."""
-        config, corpus = self.job.config, self.corpus or self.job.corpus
+        settings, corpus = self.job.settings, self.corpus or self.job.corpus
         sources = [sentence.source for sentence in corpus.sentences("test")]
-        choice = {"sources": sources, "max_length": config.corpus.max_length}
+        choice = {"sources": sources, "max_length": settings.corpus.max_length}
         return {SENTENCES: fingerprint(choice)}
 
     @cached_property

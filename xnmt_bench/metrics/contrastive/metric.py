@@ -155,7 +155,7 @@ class Contrastive(SumMetric):
         """Return the sets of one name, in the form that is compared."""
         sets = find_sets([name], job.corpus, EVALUATED, self.data, self.exchanged)
         if name == BUILT:  # others may want them too
-            path = Path(job.config.results) / self.name / f"{job.corpus.name}.jsonl"
+            path = job.settings.results_folder / self.name / f"{job.corpus.name}.jsonl"
             write_atomically(path, to_lines(sets))
             group_count = sum(len(contrastive_set.groups) for contrastive_set in sets)
             log.info(

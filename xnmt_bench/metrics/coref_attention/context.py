@@ -21,7 +21,6 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.coref_attention.link_attention import PlacedMention
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.settings import plain
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import REAL
 from xnmt_bench.words.ibm_model_1 import agreed_links
@@ -134,7 +133,7 @@ class ContextWeights:
         """What decides the weights: stored relevance, or the explainer's own look at each side."""
         explainer = self._explained.explainer
         if explainer.tells_own_side:
-            return f"{code_hash(type(explainer))} {plain(self._job.config.explainer.phi)}"
+            return f"{code_hash(type(explainer))} {self._job.settings.explainer.phi}"
         return self._job.relevance(REAL).fingerprint
 
     def weights(self) -> Blocks:

@@ -163,7 +163,7 @@ class CorefAttention(SumMetric):
         explainer = job.explained_identity()["explainer"]
         for name, keys, floor in (
             (explainer, {}, ""),
-            (f"{explainer}, {SHUFFLED}", {"seed": job.config.seed}, SHUFFLED),
+            (f"{explainer}, {SHUFFLED}", {"seed": job.settings.seed}, SHUFFLED),
             (UNIFORM, {"seed": ""}, UNIFORM),  # the same for every seed
         ):
             if floor == SHUFFLED and job.explained.explainer.blind:
@@ -198,7 +198,7 @@ class CorefAttention(SumMetric):
     def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:
         """Return every link's weight on each side: by the explainer, or by one of its floors."""
         sentences = len(context.sentences)  # says what does not apply, before anything is made
-        kind, heatmaps, seed = context.fingerprint, self.heatmaps, job.config.seed
+        kind, heatmaps, seed = context.fingerprint, self.heatmaps, job.settings.seed
         name, weights = job.explained_identity()["explainer"], context.weights
         if floor == SHUFFLED:
             kind, heatmaps, name = f"{SHUFFLED} {seed} {kind}", 0, f"{name}, {SHUFFLED}"

@@ -65,7 +65,7 @@ class TestDecisions:
             # An empty table stands for "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
-        recipe = {"rules": self.rules.test_artefact, "k": self.rules.k}
+        recipe: dict[str, Any] = {"rules": self.rules.test_artefact, "k": self.rules.k}
         artefact = self._job.store.make("hits", work, version=3, **recipe)
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
@@ -112,7 +112,11 @@ class TestDecisions:
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)
             write_relevance(self.rules.test_artefact.path, "test", count, folder / RELEVANCE_FILE)
 
-        recipe = {"rules": self.rules.test_artefact, "k": self.rules.k, "sample": count}
+        recipe: dict[str, Any] = {
+            "rules": self.rules.test_artefact,
+            "k": self.rules.k,
+            "sample": count,
+        }
         folder = self._job.store.make("browsed", work, version=2, **recipe).path
         return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 
@@ -160,7 +164,7 @@ class TestDecisions:
     def capped(self) -> bool:
         """Whether the system was trained here and its training ended at the cap of epochs."""
         system = self._job.system
-        return not self._job.config.nmt.path and bool(system.trained.facts.get(CAPPED))
+        return not self._job.settings.nmt.path and bool(system.trained.facts.get(CAPPED))
 
     @cached_property
     def doubts(self) -> list[str]:
@@ -168,7 +172,7 @@ class TestDecisions:
         # In the other scenarios the label is the target's word by definition.
         if self.rules.scenario != TEACHER_FORCING:
             return self.rules.decisions.describe_left_out(EVALUATED, self.rules.scenario)
-        thresholds, labels_N = self._job.config.doubts, self.rules.test.label_N
+        thresholds, labels_N = self._job.settings.doubts, self.rules.test.label_N
         return list(about_decisions(labels_N, self.rules.target_words, thresholds))
 
     @cached_property

@@ -132,15 +132,11 @@ class Fidelity(SumMetric):
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield each judge's row, then those of the two references."""
         # One set of rules for all judges, so that they are read from disk once.
-        config, rules = job.config, RuleSet(job)
+        rules = RuleSet(job)
         decisions, judges = TestDecisions(rules), configured_judges(rules)
         # Whole distributions cost a pass over the vocabulary, so only the judge `kl` asks for them.
         compare_distributions = any(judge.learns_from == "distributions" for judge in judges)
-        keys = {
-            "k": config.k,
-            "scenario": config.scenario,
-            "learned_from": config.learned_from,
-        }
+        keys = {"k": rules.k, "scenario": rules.scenario, "learned_from": rules.learned_from}
 
         def late_keys() -> dict[str, Any]:  # no more can be explained than there are
             return {"train_sentences": rules.train_sentences}

@@ -163,11 +163,11 @@ class Student(SumMetric):
         """Yield the rows of the explainer's students, and of the controls."""
         require_tokenizers(job.corpus.target_language)
         # One object for all rows: their students share sentences and artefacts.
-        students, seed = Students(job, self.options, self.beam), job.config.seed
+        students, seed = Students(job, self.options, self.beam), job.settings.seed
         explainer = job.explained_identity()["explainer"]
         controls = {"none": WITHOUT, "exchanged": f"{explainer} of another sentence"}
         for operator, map_of in product(self.operators, self.maps):
-            keys = {"operator": operator, "map": map_of, "seed": seed}
+            keys: dict[str, Any] = {"operator": operator, "map": map_of, "seed": seed}
             make = partial(self._evidence, job, students, operator, "own", map_of)
             yield self.plan(job, make, explained=True, **keys)
             for guide in self.controls:

@@ -161,7 +161,7 @@ class Students:
             module, facts = fit(
                 build,
                 folder,
-                job.config.seed,
+                job.settings.seed,
                 training.max_epochs,
                 training.patience,
                 job.options,
@@ -180,7 +180,7 @@ class Students:
             sentences=sentences,
             operator=used,
             options=asdict(options),
-            seed=job.config.seed,
+            seed=job.settings.seed,
             precision=job.options.precision,
             **recipe,
         )

@@ -1,0 +1,72 @@
+"""The stage from a corpus to its vocabularies, or to those that a system brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, draw_sample, train_subwords
+from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.loading import shipped
+from xnmt_bench.pipeline.settings import SubwordsSettings, SystemSettings
+from xnmt_bench.registry import load
+from xnmt_bench.store import Store
+
+
+def initial_vocabulary(nmt: SystemSettings, subwords: SubwordsSettings, side: str) -> SentencePiece:
+    """Return the vocabulary of the system that training starts from, or a configured one.
+
+    Raises:
+        XnmtError: another one is configured, and the system's first step does not learn.
+    """
+    configured = getattr(subwords, f"{side}_model")
+    initial = str(nmt.initial)
+    if not shipped(initial).is_dir():
+        raise XnmtError(f"nmt.initial={initial}: no such folder, and no shipped system")
+    vocabulary = SentencePiece(shipped(initial) / f"{side}.model")
+    if not configured or SentencePiece(configured).fingerprint == vocabulary.fingerprint:
+        return vocabulary
+    architecture: type[NMTModel] = load("architectures", str(nmt.architecture))
+    if architecture.starts_trained:  # new rows of what does not learn would stay means
+        other = f"corpus.subwords.{side}_model={configured}"
+        raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
+    return SentencePiece(configured)
+
+
+def learn_vocabulary(
+    store: Store, corpus: Corpus, subwords: SubwordsSettings, side: str
+) -> SentencePiece:
+    """Return the vocabulary of a side: a given file's, or trained on the training split.
+
+    Args:
+        store: where it lies.
+        corpus: that it is learnt from.
+        subwords: how.
+        side: `source` or `target`.
+    """
+    # A given file is used where it lies, and known by its bytes.
+    if model := getattr(subwords, f"{side}_model"):
+        return SentencePiece(model)
+    kind, size, count = subwords.type, getattr(subwords, f"{side}_size"), subwords.sentences
+    normalization = subwords.normalization
+
+    def work(folder: Path) -> None:
+        # Of the training split alone: test words must not shape the vocabulary.
+        texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
+        texts = draw_sample(texts, count) if count else texts
+        train_subwords(texts, folder / "subwords.model", kind, size, normalization)
+
+    artefact = store.make(
+        "subwords",
+        work,
+        version=1,
+        corpus=corpus.recipe(),
+        side=side,
+        type=kind,
+        size=size,
+        normalization=normalization,
+        sentences=count,
+    )
+    return SentencePiece(artefact.path / "subwords.model")
