@@ -102,7 +102,7 @@ def train_proxy(job: Job) -> None:
     from xnmt_bench.judges import RuleSet
     from xnmt_bench.judges.own import Own
 
-    _ = Own(RuleSet(job)).trained
+    _ = Own(RuleSet(job)).trained.artefact
 
 
 PARTS: dict[str, Callable[[Job], None]] = {

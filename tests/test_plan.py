@@ -44,7 +44,7 @@ def filled(tmp_path_factory):
 
 def test_an_empty_store_lacks_the_system_and_all_rows(tmp_path):
     plan = planned(tmp_path / "store")
-    assert missing(plan) == ["subwords", "encoded", "nmt"]
+    assert missing(plan) == ["subwords", "subwords", "encoded", "nmt"]
     assert plan.later == 6  # base, own, evalx, two references and quality
     assert "then 6 rows of results" in plan.headline
     assert "time unknown" in plan.headline
@@ -108,7 +108,7 @@ def test_lines_of_a_sweep_name_their_job_and_rows_are_printed_once(filled):
 def test_time_is_that_of_such_work_by_its_steps(tmp_path):
     store = Store(tmp_path)
     work = Work("attention on small", 4, "sentences")
-    store.make("rules", lambda folder: None, version=1, amount=work)
+    _ = store.stage("rules", lambda folder: None, version=1, amount=work).artefact
     assert store.seconds_a_step("rules", "attention on large") is None
     rate = store.seconds_a_step("rules", "attention on small")
     assert rate is not None and 0 <= rate < 1
@@ -124,8 +124,8 @@ def test_a_resumed_artefact_keeps_no_time(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.make("rules", killed, version=1, amount=work)
-    store.make("rules", lambda folder: None, version=1, amount=work)
+        _ = store.stage("rules", killed, version=1, amount=work).artefact
+    _ = store.stage("rules", lambda folder: None, version=1, amount=work).artefact
     assert store.seconds_a_step("rules", "w") is None
 
 

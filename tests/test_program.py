@@ -128,10 +128,10 @@ def test_the_store_is_listed_without_reading_its_files(tmp_path):
         return {"name": "small", "bleu": 12.34567, "parts": [1]}
 
     amount = Work("transformer on toy", 3, "epochs")
-    made = store.make("nmt", work, version=1, amount=amount, seed=3)
-    other = store.make("hits", lambda folder: None, version=2, k=1)
+    made = store.stage("nmt", work, version=1, amount=amount, seed=3).artefact
+    other = store.stage("hits", lambda folder: None, version=2, k=1).artefact
     (made.path / "weights").write_bytes(b"altered, and longer than before" * 200)
-    damaged = store.make("labels", lambda folder: None, version=1)
+    damaged = store.stage("labels", lambda folder: None, version=1).artefact
     (damaged.path / "meta.json").write_text("{}")
     (tmp_path / "rules" / "0123.partial").mkdir(parents=True)
     listed = {}

@@ -45,22 +45,22 @@ def never(folder: Path):
 
 def make(root, work, stage="nmt", **changes):
     """Asks a store of its own for an artefact."""
-    return Store(root).make(stage, work, **{**RECIPE, **changes})
+    return Store(root).stage(stage, work, **{**RECIPE, **changes}).artefact
 
 
 def find(root, stage="nmt", **changes):
     """The same for who only reads."""
-    return Store(root, may_make=False).make(stage, never, **{**RECIPE, **changes})
+    return Store(root, may_make=False).stage(stage, never, **{**RECIPE, **changes}).artefact
 
 
 def test_has_asks_for_a_finished_artefact_and_makes_nothing(tmp_path):
     store = Store(tmp_path)
-    assert not store.has("nmt", **RECIPE)
+    assert not store.stage("nmt", work, **RECIPE).is_made
     assert not any(tmp_path.iterdir())
-    store.make("nmt", work, **RECIPE)
-    assert store.has("nmt", **RECIPE)
-    assert not store.has("nmt", **RECIPE | {"seed": 2})
-    assert not store.has("proxy", **RECIPE)
+    _ = store.stage("nmt", work, **RECIPE).artefact
+    assert store.stage("nmt", work, **RECIPE).is_made
+    assert not store.stage("nmt", work, **RECIPE | {"seed": 2}).is_made
+    assert not store.stage("proxy", work, **RECIPE).is_made
 
 
 def test_an_artefact_knows_the_versions_of_the_libraries_that_made_it(tmp_path, monkeypatch):
@@ -70,8 +70,8 @@ def test_an_artefact_knows_the_versions_of_the_libraries_that_made_it(tmp_path, 
     # They are not part of the recipe: another version reads the artefact, and the store lists both.
     monkeypatch.setattr(store_module, "_library_versions", lambda: {"torch": "2.0"})
     store = Store(tmp_path)
-    assert store.make("nmt", never, **RECIPE).versions == {"torch": "1.0"}
-    store.make("nmt", work, **RECIPE | {"seed": 2})
+    assert store.stage("nmt", never, **RECIPE).artefact.versions == {"torch": "1.0"}
+    _ = store.stage("nmt", work, **RECIPE | {"seed": 2}).artefact
     assert store.versions == {"torch": {"1.0", "2.0"}}
 
 
@@ -119,8 +119,10 @@ def test_recipes_chain(tmp_path):
 
     def third(**changes):
         first = make(tmp_path, work, **changes)
-        second = Store(tmp_path).make("rules", work, version=1, nmt=first, model=Weights("w"))
-        return second, Store(tmp_path).make("proxy", work, version=1, made_of=[{"rules": second}])
+        made_from = {"nmt": first, "model": Weights("w")}
+        second = Store(tmp_path).stage("rules", work, version=1, **made_from).artefact
+        made_from = {"made_of": [{"rules": second}]}
+        return second, Store(tmp_path).stage("proxy", work, version=1, **made_from).artefact
 
     rules, proxy = third()
     assert rules.recipe == {"version": 1, "nmt": fingerprint(RECIPE), "model": "w"}
@@ -128,8 +130,10 @@ def test_recipes_chain(tmp_path):
     assert third() == (rules, proxy)
     for changes in ({"seed": 2}, {"version": 2}):
         assert third(**changes)[1].fingerprint != proxy.fingerprint
-    other = Store(tmp_path).make(
-        "rules", work, version=1, nmt=make(tmp_path, never), model=Weights("v")
+    other = (
+        Store(tmp_path)
+        .stage("rules", work, version=1, nmt=make(tmp_path, never), model=Weights("v"))
+        .artefact
     )
     assert other.fingerprint != rules.fingerprint
 
@@ -330,13 +334,13 @@ def test_checkpoints_stay_until_the_artefact_is_whole(tmp_path, monkeypatch):
     store = Store(tmp_path)
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(store_module, "file_hash", kill)
-        store.make("nmt", work, version=1)
+        _ = store.stage("nmt", work, version=1).artefact
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(store_module.shutil, "rmtree", kill)
-        store.make("nmt", work, version=1)
+        _ = store.stage("nmt", work, version=1).artefact
     assert begun == [False, True]
     # It is whole by now, and what is left of its training goes when it is opened.
-    made = store.make("nmt", work, version=1)
+    made = store.stage("nmt", work, version=1).artefact
     assert begun == [False, True]
     assert sorted(path.name for path in made.path.iterdir()) == ["meta.json", "weights"]
     assert list(json.loads((made.path / "meta.json").read_text())["files"]) == ["weights"]
@@ -481,11 +485,12 @@ def test_two_makers_at_once_both_succeed(tmp_path):
     def race(folder):
         (folder / "text").write_text("whole")
         shutil.copytree(folder, tmp_path / "copy")
-        other = Store(tmp_path / "other").make("nmt", write_text, **RECIPE)
+        other = Store(tmp_path / "other").stage("nmt", write_text, **RECIPE).artefact
         shutil.copytree(other.path, folder.with_suffix(""))
         return {"made": "whole"}
 
-    assert Store(tmp_path / "store").make("nmt", race, **RECIPE).facts == {"made": "whole"}
+    stage = Store(tmp_path / "store").stage("nmt", race, **RECIPE)
+    assert stage.facts == {"made": "whole"}
     assert not list((tmp_path / "store" / "nmt").glob(f"*{store_module.PARTIAL}"))
 
 
@@ -495,7 +500,7 @@ def write_text(folder):
 
 
 def test_a_file_that_another_maker_is_writing_stays(tmp_path):
-    partial = Store(tmp_path).path("nmt", **RECIPE).with_suffix(store_module.PARTIAL)
+    partial = Store(tmp_path).stage("nmt", work, **RECIPE).folder.with_suffix(store_module.PARTIAL)
     partial.mkdir(parents=True)
     name = f"a.{store_module.HOST}.{os.getppid()}.0a1b2c3d.tmp"  # its process lives
     dead = f"a.{store_module.HOST}.4194999.0a1b2c3d.tmp"

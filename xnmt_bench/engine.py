@@ -1,9 +1,9 @@
 """Where work runs: in this process, in workers of a Ray cluster, or in ranks that train together.
 
-A *shard* is a file of an artefact that is made alone. A worker gets a configuration, the artefact's
-folder and a number; it opens everything else from the store, where all that the shard needs lies
-already. A shard is done when its file is there, so that it does no harm if an engine makes it
-twice. This is the only file that imports Ray, and it does so only for more than one process.
+A *shard* is a file of an artefact that is made alone. A worker gets what makes a stage's shards and
+a number; it opens everything else from the store, where all that the shard needs lies. A shard is
+done when its file is there, so that it does no harm if an engine makes it twice. This is the only
+file that imports Ray, and it does so only for more than one process.
 """
 
 from __future__ import annotations
@@ -38,38 +38,22 @@ FACTS = "facts.json"  # what the first rank hands to the process that started it
 
 
 @dataclass(frozen=True)
-class Request:
-    """What another process needs beside the store.
-
-    Attributes:
-        config: the job's configuration.
-        folder: where relative paths of it begin.
-        find_work: from a configuration and the folder of an unfinished artefact, the function that
-            fills the folder; known by its module, and imported there.
-        threads: of each process.
-        memory: bytes that every process takes as free on its GPU; None on a CPU.
-    """
-
-    config: Mapping[str, Any]
-    folder: str
-    find_work: Callable[[Mapping[str, Any], Path], Callable[[Path], Any]]
-    threads: int
-    memory: int | None = None
-
-
-@dataclass(frozen=True)
 class Crew:
     """The processes that work for a job.
 
     Attributes:
-        request: what they are given.
+        folder: where relative paths of its configuration begin.
+        threads: of each process.
+        memory: bytes that every process takes as free on its GPU; None on a CPU.
         workers: how many make shards.
         devices: ranks a node that train together.
         nodes: of these ranks.
         on_gpu: each has a GPU of its own.
     """
 
-    request: Request
+    folder: str
+    threads: int
+    memory: int | None
     workers: int
     devices: int
     nodes: int
@@ -88,19 +72,7 @@ class Crew:
 
 _crew: Crew | None = None  # of the job that runs in this process
 _rank: int | None = None  # of this process, where several train together
-_wanted: tuple[Path, str] | None = None  # in a worker: the folder and name of the shards to be made
-_opened: dict[tuple[str, str, str], Shards] = {}  # in a worker: what makes the latest shards
-
-
-class StageOpened(BaseException):
-    """In a worker, what makes the wanted shards was reached.
-
-    Not an Exception, so that work that goes on after failures ends here too.
-    """
-
-    def __init__(self, make: Shards) -> None:
-        super().__init__()
-        self.make = make
+_opened: dict[tuple[str, str], Shards] = {}  # in a worker: what makes the latest shards
 
 
 @contextmanager
@@ -145,14 +117,15 @@ def make_shards(
     Raises:
         XnmtError: a shard could not be made.
     """
-    if _wanted == (folder.resolve(), name):
-        raise StageOpened(make)
     missing = [number for number, path in enumerate(paths) if not is_there(path)]
     before, total = len(paths) - len(missing), len(paths)
     if _crew and _crew.workers > 1 and len(missing) > 1:
-        done, note = _make_by_workers(_crew, folder, name, missing), f"{_crew.workers} workers"
+        done, note = (
+            _make_by_workers(_crew, make, folder, name, missing),
+            f"{_crew.workers} workers",
+        )
     else:
-        done, note = make(missing) if missing else iter(()), ""
+        note, done = "", make(missing) if missing else iter(())
     # Counted from the shards of an earlier run on.
     for _ in track(done, title, total, "shards", shown, before, note):
         pass  # each is on disk already
@@ -160,14 +133,18 @@ def make_shards(
         raise XnmtError(f"{gone[0]}: the shard was not made, or not on a disk that all nodes share")
 
 
-def _make_by_workers(crew: Crew, folder: Path, name: str, missing: list[int]) -> Iterator[None]:
+def _make_by_workers(
+    crew: Crew, make: Shards, folder: Path, name: str, missing: list[int]
+) -> Iterator[None]:
     """Let workers make shards, and yield after each."""
     import ray
+    from ray import cloudpickle
 
-    request = ray.put(crew.request)
+    # As bytes, and by name: a worker unpacks them once, and not for each shard.
+    packed, key = ray.put(cloudpickle.dumps(make)), (str(folder.resolve()), name)
     size: dict[str, Any] = {"num_cpus": 1, "num_gpus": crew.resources.get("GPU", 0)}
     # Without `max_calls=0` a worker with a GPU would end after each shard, and its model with it.
-    make = ray.remote(**size, max_retries=RETRIES, max_calls=0)(_make_shard)
+    remote = ray.remote(**size, max_retries=RETRIES, max_calls=0)(_make_shard)
     # No more at once than there are workers, so that a cluster that others use too is shared.
     waiting = missing[::-1]
     under_way: dict[Any, int] = {}
@@ -175,7 +152,7 @@ def _make_by_workers(crew: Crew, folder: Path, name: str, missing: list[int]) ->
         while waiting or under_way:
             while waiting and len(under_way) < crew.workers:
                 number = waiting.pop()
-                under_way[make.remote(request, str(folder.resolve()), name, number)] = number
+                under_way[remote.remote(crew, key, [packed], number)] = number
             # Not for ever, so that a signal is noticed.
             finished, _ = ray.wait(list(under_way), timeout=0.5)
             for reference in finished:
@@ -195,60 +172,58 @@ def _make_by_workers(crew: Crew, folder: Path, name: str, missing: list[int]) ->
             ray.cancel(reference)
 
 
-def _make_shard(request: Request, folder: str, name: str, number: int) -> None:
-    """Make one shard, in a worker; the opened model stays for the next one."""
-    key = (str(sorted(request.config.items())), folder, name)
+def _make_shard(crew: Crew, key: tuple[str, str], packed: list[Any], number: int) -> None:
+    """Make one shard, in a worker; what makes it stays open for the next one.
+
+    Args:
+        crew: whose worker this is.
+        key: folder and name of the shards.
+        packed: a reference to what makes them, in a list, since Ray would fetch it each time.
+        number: of the shard.
+    """
     if key not in _opened:
+        import ray
+        from ray import cloudpickle
+
         _opened.clear()
-        _opened[key] = _open_stage(request, Path(folder), name)
+        _settle(crew)
+        _opened[key] = cloudpickle.loads(ray.get(packed[0]))
     for _ in _opened[key]([number]):
         pass
 
 
-def _open_stage(request: Request, folder: Path, name: str) -> Shards:
-    """Run a job up to what makes the wanted shards."""
-    global _wanted
-    _settle(request)
-    work = request.find_work(request.config, folder)
-    _wanted = (folder, name)
-    try:
-        work(folder)
-    except StageOpened as stage:
-        return stage.make
-    finally:
-        _wanted = None
-    raise XnmtError(f"{folder}: the worker found no shards called {name}")
+def _settle(crew: Crew) -> None:
+    """Let this process run as the one does that has the crew."""
+    os.chdir(crew.folder)
+    torch.set_num_threads(crew.threads)
+    device.agree_on_memory(crew.memory)
+    logging.getLogger().setLevel(logging.ERROR)  # the process that has the crew reports
 
 
-def _settle(request: Request) -> None:
-    """Let this process run as the one does that sent the request."""
-    os.chdir(request.folder)
-    torch.set_num_threads(request.threads)
-    device.agree_on_memory(request.memory)
-    logging.getLogger().setLevel(logging.ERROR)  # the process that sent the request reports
-
-
-def train_together(folder: Path) -> dict[str, Any] | None:
-    """Train an artefact in several ranks, if the job has them.
+def train_together(train: Callable[[Path], dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """Train an artefact in this process, or in several ranks, if the job has them.
 
     Args:
+        train: does what each rank does.
         folder: of the unfinished artefact.
 
     Returns:
-        The facts of the artefact; None where one process trains, or where this is a rank.
+        The facts of the artefact.
 
     Raises:
         XnmtError: training failed, or ranks were lost too often.
     """
     if _crew is None or _crew.ranks == 1 or _rank is not None:
-        return None
+        return train(folder)
     crew, path = _crew, folder.resolve()
     if (path / FACTS).exists():  # written last: a run was killed when its training was over
         return _take_facts(path)
+    from ray import cloudpickle
     from ray.train import RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
+    packed = cloudpickle.dumps(train)
     scaling = ScalingConfig(
         num_workers=crew.ranks, use_gpu=crew.on_gpu, resources_per_worker=crew.resources
     )
@@ -256,7 +231,7 @@ def train_together(folder: Path) -> dict[str, Any] | None:
     for start in range(1, STARTS + 1):
         trainer = TorchTrainer(
             _train_as_rank,
-            train_loop_config={"request": crew.request, "folder": str(path)},
+            train_loop_config={"crew": crew, "train": packed, "folder": str(path)},
             scaling_config=scaling,
             torch_config=backend,
             # Ray's own notes; all that training goes on with is in `checkpoints`.
@@ -295,12 +270,13 @@ def _take_facts(folder: Path) -> dict[str, Any]:
 def _train_as_rank(settings: Mapping[str, Any]) -> None:
     """Do the work of an artefact as one of several ranks."""
     global _rank
+    from ray import cloudpickle
     from ray.train import get_context
 
-    request, folder = settings["request"], Path(settings["folder"])
-    _settle(request)
+    folder = Path(settings["folder"])
+    _settle(settings["crew"])
     _rank = get_context().get_world_rank()
-    facts = request.find_work(request.config, folder)(folder)
+    facts = cloudpickle.loads(settings["train"])(folder)
     if _rank == 0:
         write_atomically(folder / FACTS, json.dumps(facts))
 

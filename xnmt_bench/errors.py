@@ -33,7 +33,19 @@ class StoreError(XnmtError):
 
 
 class MissingError(StoreError):
-    """Nothing is there, as opposed to something that is damaged."""
+    """Nothing is there, as opposed to something that is damaged.
+
+    Attributes:
+        stage: whose result is missing, where it is a stage's.
+    """
+
+    def __init__(self, message: str, stage: object = None) -> None:
+        super().__init__(message)
+        self.stage = stage
+
+    def __reduce__(self) -> tuple[type[MissingError], tuple[str]]:
+        """Leave the stage in its process."""
+        return type(self), (str(self),)
 
 
 class NotApplicable(XnmtError):

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-from omegaconf import OmegaConf
-
-from xnmt_bench.errors import DataError, MissingError, NotApplicable
+from xnmt_bench.errors import DataError, MissingError, NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import PlannedRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.pipeline.settings import Settings, read_settings
-from xnmt_bench.pipeline.training import training_work
+from xnmt_bench.pipeline.settings import Settings
+from xnmt_bench.pipeline.system import System
 from xnmt_bench.progress import duration
 from xnmt_bench.registry import instantiate
-from xnmt_bench.store import PARTIAL, Artefact, Store, Work
+from xnmt_bench.store import Stage, Store, Work
 
-# All that is behind these depends on what is in them, and cannot be named before they are made.
-FOUNDATIONS = ("subwords", "encoded", "nmt")
+FOUNDATIONS = ("subwords", "encoded", "nmt")  # all that is behind them depends on what is in them
 
 
 @dataclass(frozen=True)
 class Step:
-    """An artefact that a job needs.
+    """A stage that a job needs.
 
     Attributes:
         stage: the kind of artefact.
@@ -41,6 +37,16 @@ class Step:
     made: bool
     amount: Work | None
     seconds: float | None
+
+    @classmethod
+    def of(cls, stage: Stage) -> Step:
+        """Return the step of a stage, whose time follows from the times of others."""
+        amount, seconds = stage.amount, None
+        if amount and not stage.is_made:
+            # By the step: the artefact that was timed may have been of another size.
+            rate = stage.store.seconds_a_step(stage.name, amount.kind)
+            seconds = rate * amount.steps if rate else None
+        return cls(stage.name, stage.is_made, amount, seconds)
 
     def __str__(self) -> str:
         parts = [self.stage]
@@ -56,138 +62,17 @@ def configured_metrics(settings: Settings) -> dict[str, Metric]:
     return {n: instantiate(f"metric {n!r}", node) for n, node in settings.metric.items()}
 
 
-def makers(job: Job, metrics: Iterable[Metric]) -> Iterator[Callable[[], Any]]:
-    """Yield what makes a job's artefacts, in order: each row of a metric, or stages for `until`."""
-    if until := job.settings.until:
-        yield from _stages(job, until)
-        return
-    rows = 0
-    for metric in metrics:
-        # A metric that does not apply to the job has no rows; measuring says why.
-        with suppress(NotApplicable):
-            for row in metric.measure(metric.measured_job(job)):
-                rows += 1
-                yield row.make
-    # Metrics that have no row here still need the system.
-    if not rows:
-        yield lambda: job.system.path
-
-
-def _stages(job: Job, until: str) -> Iterator[Callable[[], Any]]:
-    yield lambda: job.system.path
-    if until == "system":
-        return
+def makers(job: Job) -> Iterator[Callable[[], Stage | System]]:
+    """Yield what names the system, or the stages that `until` names, in their order."""
     settings, decisions = job.settings, job.explained.decisions
+    yield lambda: job.system
     taught = [s for s in [settings.learned_from] if job.explained.teachable]
     splits = [*(("train", scenario) for scenario in taught), (EVALUATED, settings.scenario)]
     for split, scenario in splits:
-        if until == "labels":
+        if settings.until == "labels":
             yield partial(decisions.labels, split, scenario)
-        else:
+        elif settings.until == "rules":
             yield partial(job.explained.rules, scenario, split)
-
-
-class _FoundError(BaseException):
-    """The work of the wanted artefact was found.
-
-    Not an Exception, so that a row that goes on after failures ends here too.
-    """
-
-    def __init__(self, work: Callable[[Path], Any]) -> None:
-        super().__init__()
-        self.work = work
-
-
-class _SeekingStore(Store):
-    """A store that makes nothing, and stops where a wanted artefact would be made."""
-
-    def __init__(self, root: str, folder: Path) -> None:
-        super().__init__(root, may_make=False)
-        self._folder = folder.resolve()
-
-    def make(
-        self,
-        stage: str,
-        work: Callable[[Path], dict[str, Any] | None],
-        *,
-        version: int,
-        cheap: bool = False,
-        amount: Work | None = None,
-        **made_from: Any,
-    ) -> Artefact:
-        """Return the artefact of a recipe, or raise `_FoundError` where it is the wanted one."""
-        path = self.path(stage, version=version, **made_from)
-        if path.with_suffix(PARTIAL).resolve() == self._folder:
-            raise _FoundError(work)
-        return super().make(stage, work, version=version, cheap=cheap, **made_from)
-
-
-_latest: Job | None = None  # of this process; its model stays open for the next one
-
-
-def find_work(config: Mapping[str, Any], folder: Path) -> Callable[[Path], Any]:
-    """Return what fills an unfinished artefact's folder, in another process than the job's own.
-
-    The job is gone through as its own process does, up to the artefact. All that was made before is
-    in the store.
-
-    Args:
-        config: the job's configuration.
-        folder: of the unfinished artefact.
-
-    Raises:
-        MissingError: the job does not come to this artefact.
-    """
-    global _latest
-    settings = read_settings(OmegaConf.create(dict(config)))
-    job = Job(settings, store=_SeekingStore(settings.store, folder))
-    read = attrgetter("nmt", "corpus", "device")
-    if _latest and read(_latest.settings) == read(settings):
-        job.system.keep_model(_latest.system)
-    _latest = job
-    try:
-        for make in makers(job, configured_metrics(settings).values()):
-            try:
-                make()
-            # As in the job's own process, where a row that fails is followed by others.
-            except Exception:
-                continue
-    except _FoundError as found:
-        return found.work
-    raise MissingError(f"{folder}: no row of the job needs this artefact")
-
-
-class _PlanningStore(Store):
-    """A store that makes nothing: what is missing is noted, and an empty artefact stands for it."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, may_make=False)
-        self.steps: dict[Path, Step] = {}
-
-    def make(
-        self,
-        stage: str,
-        work: Callable[[Path], dict[str, Any] | None],
-        *,
-        version: int,
-        cheap: bool = False,
-        amount: Work | None = None,
-        **made_from: Any,
-    ) -> Artefact:
-        """Return the artefact of a recipe, or an empty one in its place."""
-        path = self.path(stage, version=version, **made_from)
-        if in_store := self.has(stage, version=version, **made_from):
-            artefact = super().make(stage, work, version=version, **made_from)
-        else:
-            # Empty and not None, so that planning goes on as far as recipes need no contents.
-            artefact = Artefact(path, {})
-        # Several rows ask for the same artefact; it is made once, where it is first needed.
-        if path not in self.steps:
-            # By the step: the artefact that was timed may have been of another size.
-            rate = self.seconds_a_step(stage, amount.kind) if amount and not in_store else None
-            seconds = rate * amount.steps if rate and amount else None
-            self.steps[path] = Step(stage, in_store, amount, seconds)
-        return artefact
 
 
 @dataclass(frozen=True)
@@ -242,35 +127,56 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
         job: the job.
         metrics: what it measures.
     """
-    store = _PlanningStore(job.store.root)
-    # A job of its own: it keeps empty artefacts, which must not reach the job that does the work.
-    planning = Job(job.settings, job.options, store=store)
-    rows, error = list(makers(planning, metrics := [*metrics])), None
-    for make in rows:
+    # A reader of its own, so that listing stages can make none of them.
+    reader = Job(job.settings, job.options, store=Store(job.store.root, False, makes_cheap=False))
+    steps, blocked, error = dict[Path, Step](), 0, None
+
+    def add(stage: Stage) -> None:
+        if stage.folder not in steps:  # several rows need it; it is made once, for the first
+            for needed in stage.needs:
+                add(needed)
+            steps[stage.folder] = Step.of(stage)
+
+    lists: list[Callable[[], Iterable[Stage]]]
+    if job.settings.until:
+        lists = [partial(_stages_of, make) for make in makers(reader)]
+    else:
+        lists = [row.stages for row in _rows(reader, metrics)] or [reader.system.stages]
+    for stages in lists:
         try:
-            make()
+            for stage in stages():
+                add(stage)
         except DataError as problem:
-            # Behind a first step it may be of an empty artefact; before it, it is of the user's.
-            error = error or (None if store.steps else problem)
-        # An artefact that is yet to be made is empty, so a row ends where it is read. A row that
-        # fails for another reason fails again, with its message, when it is made.
-        except Exception:
+            error = error or problem
+        except MissingError as missing:  # what comes behind it has no name before it is made
+            blocked += 1
+            if isinstance(missing.stage, Stage):
+                add(missing.stage)
+        # A row that does not apply has no stages. One that fails otherwise fails again, with its
+        # message, when it is made.
+        except XnmtError:
             continue
-    job.system.keep_model(planning.system)
-    steps, stages = list(store.steps.values()), {step.stage for step in store.steps.values()}
-    if not any(not step.made and step.stage in FOUNDATIONS for step in steps):
-        return Plan(tuple(steps), 0, error)
-    # What stands on a missing vocabulary has no fingerprint yet, and so no step.
-    absent = [stage for stage in FOUNDATIONS if stage not in stages]
-    if job.settings.nmt.path or job.settings.nmt.initial:  # which brings its vocabularies
-        absent = [stage for stage in absent if stage != "subwords"]
-    if job.settings.nmt.path:
-        absent = [stage for stage in absent if stage != "nmt"]
-    steps += [_unnamed(stage, job) for stage in absent]
-    return Plan(tuple(steps), len(rows) if metrics and not job.settings.until else 0, error)
+    named = {step.stage for step in steps.values() if not step.made}
+    if named.isdisjoint(FOUNDATIONS):
+        blocked = 0
+    else:
+        before, steps = steps, {}
+        for stage in reader.system.stages():
+            add(stage)
+        steps |= before
+    unnamed = reader.system.unnamed(step.stage for step in steps.values()) if blocked else ()
+    later = [Step(name, False, reader.system.work_of(name), None) for name in unnamed]
+    job.system.keep_model(reader.system)
+    return Plan((*steps.values(), *later), 0 if job.settings.until else blocked, error)
 
 
-def _unnamed(stage: str, job: Job) -> Step:
-    """Return the step of an artefact that is missing and has no recipe yet."""
-    work = training_work(job.settings.nmt, job.system.name) if stage == "nmt" else None
-    return Step(stage, False, work, None)
+def _rows(job: Job, metrics: Iterable[Metric]) -> Iterator[PlannedRow]:
+    for metric in metrics:
+        # A metric that does not apply to the job has no rows; measuring says why.
+        with suppress(NotApplicable):
+            yield from metric.measure(metric.measured_job(job))
+
+
+def _stages_of(make: Callable[[], Stage | System]) -> Iterable[Stage]:
+    named = make()
+    return [named] if isinstance(named, Stage) else named.stages()

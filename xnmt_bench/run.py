@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from xnmt_bench import progress
 from xnmt_bench.bundles.paths import bundle_paths
 from xnmt_bench.device import free_memory
-from xnmt_bench.engine import Crew, Request, employ
+from xnmt_bench.engine import Crew, employ
 from xnmt_bench.errors import ConfigError, MissingError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
@@ -31,7 +31,7 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import Settings, read_settings, resolve
-from xnmt_bench.plan import configured_metrics, find_work, makers, plan_job
+from xnmt_bench.plan import configured_metrics, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
@@ -87,7 +87,7 @@ def train(config: DictConfig) -> None:
             if plan.error:
                 raise plan.error
             return
-        with employ(_crew(job, config)):
+        with employ(_crew(job)):
             errors = _make_all(job, metrics.values(), tracker)
         if errors:
             raise errors[0]
@@ -109,13 +109,11 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
     until, metrics = job.settings.until, [*metrics]
     if metrics and not until:
         return _measure_all(metrics, job, tracker)
-    for make in makers(job, metrics):
+    for make in makers(job):
         try:
-            artefact = make()
+            log.info("made: %s", make().path)
         except NotApplicable as error:
             log.warning("until=%s: n/a: %s", until, error)
-        else:
-            log.info("made: %s", getattr(artefact, "path", artefact))
     return []
 
 
@@ -135,15 +133,13 @@ def check_launcher(workers: int, launcher: str) -> None:
         raise ConfigError([f"workers={workers}: the launcher runs jobs at once; {remedy}"])
 
 
-def _crew(job: Job, config: DictConfig) -> Crew:
+def _crew(job: Job) -> Crew:
     """Return the processes that work for a job, as configured."""
     settings, where = job.settings, job.options.device
-    # Resolved here, since a resolver of Hydra's knows nothing in another process.
-    values, threads = resolve(config), settings.threads or 1
     check_launcher(settings.workers, HydraConfig.get().launcher._target_)
-    request = Request(values, str(Path.cwd()), find_work, threads, free_memory(where))
+    process = str(Path.cwd()), settings.threads or 1, free_memory(where)
     ranks = settings.trainer.devices, settings.trainer.nodes
-    return Crew(request, settings.workers, *ranks, on_gpu=where.type == "cuda")
+    return Crew(*process, settings.workers, *ranks, on_gpu=where.type == "cuda")
 
 
 def evaluate(config: DictConfig) -> None:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from uuid import uuid4
 from filelock import LeaseCompromise, SoftFileLease, Timeout
 
 from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
+from xnmt_bench.lazy import Lazy
 
 log = logging.getLogger(__name__)
 META = "meta.json"
@@ -144,6 +145,9 @@ class Work:
     kind: str
     steps: int
     unit: str
+
+
+StageWork = Callable[[Path], dict[str, Any] | None]  # fills a folder, and returns facts
 
 
 @dataclass(frozen=True)
@@ -306,13 +310,14 @@ class Store:
     Args:
         root: the folder.
         may_make: False for a reader, to which a missing artefact is an error.
+        makes_cheap: whether such a reader makes what takes no model and no training.
 
     Attributes:
         versions: of the libraries that made the artefacts opened so far, by name.
     """
 
-    def __init__(self, root: Path | str, may_make: bool = True) -> None:
-        self.root, self.may_make = Path(root), may_make
+    def __init__(self, root: Path | str, may_make: bool = True, makes_cheap: bool = True) -> None:
+        self.root, self.may_make, self.makes_cheap = Path(root), may_make, makes_cheap
         self.versions: dict[str, set[str]] = {}
 
     def all(self, stage: str) -> list[Artefact]:
@@ -320,20 +325,20 @@ class Store:
         folders = sorted(meta.parent for meta in (self.root / stage).glob(f"*/{META}"))
         return [Artefact.open(folder) for folder in folders if folder.suffix != PARTIAL]
 
-    def make(
+    def stage(
         self,
-        stage: str,
-        work: Callable[[Path], dict[str, Any] | None],
+        name: str,
+        work: StageWork,
         *,
         version: int,
         cheap: bool = False,
         amount: Work | None = None,
         **made_from: Any,
-    ) -> Artefact:
-        """Open the artefact of a recipe, making it first if it is missing.
+    ) -> Stage:
+        """Return a stage of this store; nothing is made.
 
         Args:
-            stage: the kind of artefact: `nmt`, `rules`, `proxy`...
+            name: the kind of artefact: `nmt`, `rules`, `proxy`...
             work: fills the folder it is given; what a killed run left there is still in it. It
                 returns facts worth keeping (counts, scores) that did not decide the result. What
                 it leaves in `checkpoints` is removed.
@@ -342,14 +347,22 @@ class Store:
             cheap: it takes no model and no training, so that a job that only reads makes it too.
             amount: how much work it is; it decides nothing.
             made_from: everything else that decides the result: plain values, and things with a
-                `fingerprint` (artefacts, models, subwords), so that recipes chain.
+                `fingerprint` (stages, models, subwords), so that recipes chain.
         """
-        recipe = _plain_recipe(version, made_from)
-        path = self.path(stage, version=version, **made_from)
+        return Stage(self, name, work, version, made_from, cheap, amount)
+
+    def make(self, stage: Stage) -> Artefact:
+        """Open the artefact of a stage, making it first if it is missing.
+
+        Raises:
+            MissingError: it is missing, and this store makes none.
+        """
+        path, work, amount = stage.folder, stage.work, stage.amount
+        recipe = stage.plain_recipe
         finished = path / META
         # Before the lock: a reader may look at a store that it cannot write to.
-        if not (self.may_make or cheap or finished.exists()):
-            raise MissingError(f"{path}: no finished artefact is here; {TRAIN_FIRST}")
+        if not (self.may_make or (stage.cheap and self.makes_cheap) or finished.exists()):
+            raise MissingError(f"{path}: no finished artefact is here; {TRAIN_FIRST}", stage)
         while not finished.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -385,22 +398,71 @@ class Store:
                 seconds, steps = seconds + took["seconds"], steps + took["steps"]
         return seconds / steps if steps else None
 
-    def has(self, stage: str, *, version: int, **made_from: Any) -> bool:
-        """Return whether the artefact of a recipe is finished; arguments as of `make`."""
-        return (self.path(stage, version=version, **made_from) / META).exists()
 
-    def path(self, stage: str, *, version: int, **made_from: Any) -> Path:
-        """Return the folder of the artefact of a recipe; arguments as of `make`."""
-        return self.root / stage / fingerprint(_plain_recipe(version, made_from))
+@dataclass(frozen=True, eq=False)
+class Stage(Lazy):
+    """A result that is made once: its name, what decides it, and the work that makes it.
 
+    It is made where its `path` or its facts are read first, and can be pickled for another process.
 
-def _plain_recipe(version: int, made_from: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe in plain values, each artefact, model or vocabulary as its fingerprint."""
-    recipe = {**made_from, "version": version}  # version last, so that no input can replace it
-    plain: dict[str, Any] = json.loads(
-        json.dumps(recipe, default=lambda input_: input_.fingerprint)
-    )
-    return plain
+    Attributes:
+        store: where it lies.
+        name, work, version, cheap, amount: as `Store.stage` has them.
+        recipe: what decides it beside its version.
+    """
+
+    store: Store
+    name: str
+    work: StageWork
+    version: int
+    recipe: Mapping[str, Any]
+    cheap: bool = False
+    amount: Work | None = None
+
+    @cached_property
+    def plain_recipe(self) -> dict[str, Any]:
+        """The recipe in plain values, each stage, model or vocabulary as its fingerprint."""
+        recipe = {**self.recipe, "version": self.version}  # last, so that no input replaces it
+        plain: dict[str, Any] = json.loads(
+            json.dumps(recipe, default=lambda input_: input_.fingerprint)
+        )
+        return plain
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the recipe."""
+        return fingerprint(self.plain_recipe)
+
+    @property
+    def folder(self) -> Path:
+        """Where its artefact lies, or will lie."""
+        return self.store.root / self.name / self.fingerprint
+
+    @property
+    def is_made(self) -> bool:
+        """Whether its artefact is in the store."""
+        return (self.folder / META).exists()
+
+    @property
+    def needs(self) -> Iterator[Stage]:
+        """The stages whose results it reads."""
+        sources = (getattr(value, "source", value) for value in self.recipe.values())
+        return (source for source in sources if isinstance(source, Stage))
+
+    @cached_property
+    def artefact(self) -> Artefact:
+        """Its result, which is made first if it is missing."""
+        return self.store.make(self)
+
+    @property
+    def path(self) -> Path:
+        """The folder of its result, which is made first if it is missing."""
+        return self.artefact.path
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of its result, which is made first if it is missing."""
+        return self.artefact.facts
 
 
 @cache
@@ -411,7 +473,7 @@ def _library_versions() -> dict[str, str]:
 def _make(
     path: Path,
     recipe: dict[str, Any],
-    work: Callable[[Path], dict[str, Any] | None],
+    work: StageWork,
     amount: Work | None,
 ) -> None:
     partial = path.with_suffix(PARTIAL)

@@ -30,3 +30,7 @@ class TrainerOptions:
     validate_every: int | None = None
     progress_bar: bool = True
     logger: Callable[[], Any] | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the options without the logger, which stays in its process."""
+        return vars(self) | {"logger": None}

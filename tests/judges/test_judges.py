@@ -281,10 +281,10 @@ def test_a_proxy_that_goes_on_learns_with_its_dropout(transformer, workplace, mo
 
     few = "seed=5", "rules.train_sentences=60", "proxy.training.max_epochs=1"
     judge = FromEvalX(EvalX(RuleSet(job_for(workplace, "random", *few))))
-    _ = judge.evalx.trained
+    _ = judge.evalx.trained.artefact
     monkeypatch.setattr("xnmt_bench.fitting.fit", fit)
     with pytest.raises(InterruptedError):
-        _ = judge.trained
+        _ = judge.trained.artefact
     drops = [m for m in built[0].modules() if isinstance(m, torch.nn.Dropout)]
     assert drops and all(m.training and m.p > 0 for m in drops)
 
@@ -396,7 +396,7 @@ def test_a_swapped_base_is_named_by_its_options_and_needs_categories(transformer
 def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workplace):
     few = "rules.train_sentences=333", "rules.test_sentences=20"
     job = job_for(workplace, "weighted_gradient", *few)
-    _ = EvalX(RuleSet(job)).judged
+    _ = EvalX(RuleSet(job)).judged.artefact
     made = [a for a in job.store.all("rules") if a.recipe.get("train_sentences") == 333]
     assert not made
 

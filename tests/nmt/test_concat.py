@@ -239,7 +239,7 @@ def test_another_size_is_refused(sentence_level, workplace):
     other = configure("nmt=concat", *changes(workplace), initial,
                       "nmt.sizes.dimension=32")  # fmt: skip
     with pytest.raises(XnmtError, match=r"nmt\.initial=.*of other sizes"):
-        _ = Job(other).system.trained
+        _ = Job(other).system.trained.artefact
 
 
 # Translation --------------------------------------------------------------------------------

@@ -416,7 +416,7 @@ def test_a_training_split_without_clusters(initial, tmp_path):
     line = {"tokens": first.source.split(), "clusters": []}
     (tmp_path / "none.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(XnmtError, match="no training sentence is a coref example"):
-        _ = none.system.trained
+        _ = none.system.trained.artefact
 
 
 def test_marker_symbols():

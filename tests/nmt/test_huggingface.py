@@ -645,4 +645,4 @@ def test_families_that_are_not_trained_here(tmp_path):
     changes = ["nmt=m2m100", "nmt.path=null", f"nmt.initial={tmp_path}", f"store={tmp_path}"]
     job = Job(configure(*changes, "device=cpu"))
     with pytest.raises(XnmtError, match="of Hugging Face's families only marian is trained here"):
-        _ = job.system.trained
+        _ = job.system.trained.artefact

@@ -138,7 +138,7 @@ def test_an_altered_file_of_the_mean_is_named(tmp_path):
 
 def test_validations_by_steps_and_means_of_weights_are_in_the_recipe(tmp_path):
     recipes = [
-        Job(configure(*TINY, *changes, f"store={tmp_path}")).system.trained.recipe
+        Job(configure(*TINY, *changes, f"store={tmp_path}")).system.trained.artefact.recipe
         for changes in ([], BY_STEPS)
     ]
     assert recipes[0]["validate_every"] is None

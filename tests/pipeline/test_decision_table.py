@@ -25,7 +25,7 @@ def test_a_killed_table_goes_on_and_a_finished_one_is_not_made_again(transformer
         )  # fmt: skip
 
     with pytest.raises(KeyboardInterrupt):
-        make(lambda: range(5))
+        _ = make(lambda: range(5)).artefact
     columns = load_decisions(make(lambda: range(5)))
     # The first of three shards was whole.
     assert computed == [0, 1, 2, 2, 3, 4]

@@ -214,7 +214,7 @@ def test_relevance_that_is_not_there_or_damaged_is_named(tmp_path, damage):
 
 
 def test_relevance_of_a_store_is_verified(tmp_path):
-    artefact = Store(tmp_path / "theirs").make("rules", relevance, version=1)
+    artefact = Store(tmp_path / "theirs").stage("rules", relevance, version=1).artefact
     relevance_read = job(tmp_path, "relevance", artefact.path).relevance()
     assert relevance_read.fingerprint == artefact.fingerprint
     assert len(list(relevance_read)) == 2

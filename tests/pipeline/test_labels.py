@@ -37,7 +37,7 @@ def test_explainers_share_labels_and_attention_has_those_of_its_own_pass(transfo
         changes = [*overrides("transformer"), "corpus.seed=0", store, *FEW]
         job = Job(configure(*changes, f"explainer={explainer}"))
         passes.clear()
-        return job.explained.rules(TEACHER_FORCING, "test"), list(passes)
+        return job.explained.rules(TEACHER_FORCING, "test").artefact, list(passes)
 
     first, labelled = rules("random")
     assert labelled and not any(labelled)

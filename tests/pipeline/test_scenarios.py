@@ -118,7 +118,7 @@ def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(
     changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *golden_options]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
-        _ = RuleSet(job).test_artefact
+        _ = RuleSet(job).test_artefact.artefact
     aligned = job.explained.rules(GOLDEN, "test", source_alone=True)
     rules = all_rules(aligned.path, "test", 1)
     assert (rules.prefix_NK == -1).all()

@@ -15,7 +15,7 @@ from xnmt_bench.store import Store
 def concat(workplace):
     """A system whose translations stand in each other's contexts."""
     job = Job(configure("nmt=concat", *DISCOURSE, "corpus.test=60", f"store={workplace}/store"))
-    _ = job.system.trained
+    _ = job.system.trained.artefact
     return job
 
 
@@ -73,7 +73,7 @@ def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypat
     monkeypatch.setattr(outputs, "translate", killed)
     killed.after = 9
     with pytest.raises(KeyboardInterrupt):
-        elsewhere(concat, tmp_path / "killed").made("test")
+        _ = elsewhere(concat, tmp_path / "killed").made("test").artefact
     parts = len(list((tmp_path / "killed").rglob("*.part")))
     assert parts > 0
     calls.clear()

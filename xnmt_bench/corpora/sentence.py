@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.lazy import Lazy
 
 if TYPE_CHECKING:
     from xnmt_bench.corpora.exchange.substitutes import BothSides
@@ -97,7 +98,7 @@ class Sentence:
     gold: Gold | None = None
 
 
-class Corpus(ABC):
+class Corpus(Lazy, ABC):
     """What every corpus answers. Sentences stream: none is kept.
 
     Attributes:

@@ -25,7 +25,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.rules.table import Rules
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Stage, Work
 
 if TYPE_CHECKING:
     # Lightning takes seconds to import.
@@ -89,7 +89,7 @@ class BaseTuned(Judge):
         return self.rules.count_to_learn(f"judge.{self.name}.sentences", self.sentences)
 
     @cached_property
-    def trained(self) -> Artefact:
+    def trained(self) -> Stage:
         """The fine-tuned model in the store."""
         rules, options = self.rules, self.rules.trainer
         training = rules.proxy.training
@@ -114,7 +114,7 @@ class BaseTuned(Judge):
             save_model(module.learnt, str(folder / WEIGHTS))  # type: ignore[arg-type]
             return dict(facts)
 
-        return rules.store.make(
+        return rules.store.stage(
             "tuned",
             work,
             version=1,

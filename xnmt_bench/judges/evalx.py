@@ -188,7 +188,7 @@ class EvalX(TrainedProxy):
 def _learns(proxy: FromEvalX, name: str) -> bool:
     """Return whether a proxy has something to learn from; the row stands without it if not."""
     try:
-        _ = proxy.trained
+        _ = proxy.trained.artefact
     except NotApplicable as problem:
         log.warning("log_%s of EVAL-X is not measured: %s", name, problem)
         return False

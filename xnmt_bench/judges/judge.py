@@ -16,11 +16,12 @@ from torch import Tensor
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, is_finished, shard_paths
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Stage, Work
 
 LearnsFrom = Literal["nothing", "labels", "rules", "random words", "distributions", "a judge"]
 SCORES = "test.parquet"
@@ -29,7 +30,7 @@ LEARNING_PASSES, LEARNING_SECONDS = "learning_passes", "learning_seconds"
 JUDGING_SECONDS = "judging_seconds"
 
 
-class Judge(ABC):
+class Judge(Lazy, ABC):
     """Predicts the label of a decision from the words of its rule.
 
     Options are arguments of `__init__` behind the rules, each with a default.
@@ -160,7 +161,7 @@ class Judge(ABC):
         return recipe
 
     @cached_property
-    def judged(self) -> Artefact:
+    def judged(self) -> Stage:
         """Its log-likelihoods of the test rules' labels, in the store.
 
         Raises:
@@ -189,7 +190,7 @@ class Judge(ABC):
 
         kind = f"{self.row_name}, k = {rules.k}, on {rules.system.name}"
         amount = Work(kind, sentences, "sentences")
-        return rules.store.make(
+        return rules.store.stage(
             "judged",
             work,
             version=self.version,
@@ -249,7 +250,7 @@ class Judge(ABC):
         return []
 
 
-def training_facts(trained: Artefact, sentences: int) -> dict[str, Any]:
+def training_facts(trained: Stage, sentences: int) -> dict[str, Any]:
     """Return validation loss, epochs, whether training ended at its cap, and what it cost.
 
     Args:
@@ -258,4 +259,4 @@ def training_facts(trained: Artefact, sentences: int) -> dict[str, Any]:
     """
     facts = {key: trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
     passes = facts["epochs"] * sentences
-    return facts | {LEARNING_PASSES: passes, LEARNING_SECONDS: trained.seconds}
+    return facts | {LEARNING_PASSES: passes, LEARNING_SECONDS: trained.artefact.seconds}

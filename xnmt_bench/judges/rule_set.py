@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import REAL, Scenario
@@ -24,12 +25,12 @@ from xnmt_bench.rules.table import (
     read_rules,
     shards,
 )
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 log = logging.getLogger(__name__)
 
 
-class RuleSet:
+class RuleSet(Lazy):
     """The rules of a job's explainer at the job's k; nothing is extracted before it is read.
 
     Attributes:
@@ -66,7 +67,7 @@ class RuleSet:
         }
 
     @cached_property
-    def test_artefact(self) -> Artefact:
+    def test_artefact(self) -> Stage:
         """The test set's rules in the store.
 
         Raises:
@@ -150,7 +151,7 @@ class RuleSet:
         return min(configured, available)
 
     @cached_property
-    def training_artefact(self) -> Artefact:
+    def training_artefact(self) -> Stage:
         """The rules of the training sentences in the store.
 
         Raises:
@@ -201,6 +202,6 @@ class RuleSet:
             if among_first_N.any():
                 yield path, self.learnable(path)[: among_first_N.sum()]
 
-    def training_labels(self, sentences: int) -> Artefact:
+    def training_labels(self, sentences: int) -> Stage:
         """Return the system's labels of the first training sentences, in the store."""
         return self.decisions.labels("train", self.learned_from, sentences)

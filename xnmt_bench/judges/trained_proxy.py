@@ -21,7 +21,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
 from xnmt_bench.registry import create, entries, load
 from xnmt_bench.rules.table import Rules, sentence_starts
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Stage, Work
 
 WEIGHTS = "proxy.safetensors"
 LESSONS = "lessons"
@@ -78,7 +78,7 @@ class TrainedProxy(Judge):
         return f"{self.row_name} on {self.train_sentences:,} sentences"
 
     @cached_property
-    def trained(self) -> Artefact:
+    def trained(self) -> Stage:
         """The trained proxy in the store.
 
         Raises:
@@ -119,7 +119,7 @@ class TrainedProxy(Judge):
                 file.unlink()
             return dict(facts)
 
-        return self.rules.store.make(
+        return self.rules.store.stage(
             "proxy",
             work,
             version=4 if initial else 3,

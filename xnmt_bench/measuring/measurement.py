@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from typing import Any
 from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.parsing import parse_json
-from xnmt_bench.store import file_hash, fingerprint, replacing, write_atomically
+from xnmt_bench.store import Stage, file_hash, fingerprint, replacing, write_atomically
 
 log = logging.getLogger(__name__)
 FOLDER = "measurements"
@@ -88,11 +88,13 @@ class PlannedRow:
         identify: gives the identity of the row. It may train the system, whose fingerprint is part
             of it.
         make: measures the row. It returns None where the job has no such row.
+        stages: lists the stages that it needs; none is made.
     """
 
     keys: dict[str, Any]
     identify: Callable[[], RowIdentity]
     make: Callable[[], Evidence | None]
+    stages: Callable[[], Iterable[Stage]] = tuple
 
     @classmethod
     def without_system(

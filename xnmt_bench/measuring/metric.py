@@ -34,6 +34,7 @@ from xnmt_bench.measuring.measurement import (
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.pipeline.inputs import InputFile
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import Stage
 from xnmt_bench.words import Weighed
 
 if TYPE_CHECKING:
@@ -286,6 +287,7 @@ class Metric(ABC):
         self,
         job: Job,
         make: Callable[[], Evidence | None],
+        stages: Callable[[], Iterable[Stage | None]] = tuple,
         explained: bool = False,
         late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
@@ -300,6 +302,7 @@ class Metric(ABC):
         Args:
             job: whose row.
             make: measures it.
+            stages: lists the stages that it needs, for a plan; None among them is from a file.
             explained: whether the explainer and its seed are part of its identity.
             late_keys: further columns that are known only once something was made, such as the
                 number of training sentences that there are.
@@ -357,7 +360,8 @@ class Metric(ABC):
             return replace(evidence, facts=facts)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
-        return PlannedRow(configured, identify, make_with_agreement)
+        needed = lambda: (stage for stage in stages() if stage)  # noqa: E731
+        return PlannedRow(configured, identify, make_with_agreement, needed)
 
     def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return further rows made of the given ones, such as the best of a family."""

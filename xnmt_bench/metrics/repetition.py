@@ -58,7 +58,7 @@ class Repetition(SumMetric):
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the system's translations, or a file's."""
         require_tokenizers(job.corpus.target_language)
-        yield self.plan(job, lambda: self._measured(job))
+        yield self.plan(job, lambda: self._measured(job), job.output_stages)
 
     def _measured(self, job: Job) -> Evidence:
         outputs, language = job.outputs(), job.corpus.target_language

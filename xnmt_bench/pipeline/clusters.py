@@ -41,7 +41,7 @@ class StoredClusters(Resolver):
     @cached_property
     def _by_text(self) -> dict[int, Clusters]:
         """The clusters of each training sentence, by a hash of its text."""
-        artefact = self._store.make(
+        artefact = self._store.stage(
             "clusters",
             self._write,
             version=1,

@@ -7,6 +7,8 @@ walked, and their rows kept shard by shard, so that a killed run goes on where i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,14 +16,34 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.engine import make_shards
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import shard_paths, shards
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Stage, Work
 
 Part = TypeVar("Part")
 Columns = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Parts(Lazy):
+    """What is computed of the sentences, read once a process.
+
+    Attributes:
+        parts: returns all of it.
+        size: of a shard.
+    """
+
+    parts: Callable[[], Iterable[Any]]
+    size: int
+
+    @cached_property
+    def in_shards(self) -> list[list[Any]]:
+        """The parts of each shard."""
+        every = [*self.parts()]
+        return [every[start : start + self.size] for start in range(0, len(every), self.size)]
 
 
 def store_decisions(
@@ -35,7 +57,7 @@ def store_decisions(
     sentences: int,
     version: int,
     **recipe: Any,
-) -> Artefact:
+) -> Stage:
     """Return a table of decisions by the job's system; it is made if it is missing.
 
     Args:
@@ -48,25 +70,24 @@ def store_decisions(
             numbers of each decision.
         shard: parts in a shard.
         sentences: of the test set, from the first.
-        version: of `compute`; see `Store.make`.
+        version: of `compute`; see `Store.stage`.
         recipe: what decides the numbers beside the system and the sentences.
     """
+    read = _Parts(parts, shard)
 
     def work(folder: Path) -> None:
-        all_parts = [*parts()]
-        in_shards = [all_parts[start : start + shard] for start in range(0, len(all_parts), shard)]
-        paths = shard_paths(folder, EVALUATED, len(in_shards))
+        paths = shard_paths(folder, EVALUATED, len(read.in_shards))
 
         def make(numbers: Sequence[int]) -> Iterator[int]:
             for number in numbers:
-                tables = [pa.table(dict(compute(part))) for part in in_shards[number]]
+                tables = [pa.table(dict(compute(part))) for part in read.in_shards[number]]
                 paths[number].parent.mkdir(exist_ok=True)
                 write_table(_join(tables), paths[number])
                 yield number
 
         make_shards(folder, EVALUATED, paths, make, title, job.progress)
 
-    return job.store.make(
+    return job.store.stage(
         stage,
         work,
         version=version,
@@ -77,7 +98,7 @@ def store_decisions(
     )
 
 
-def load_decisions(artefact: Artefact, names: Sequence[str] | None = None) -> Columns:
+def load_decisions(artefact: Stage, names: Sequence[str] | None = None) -> Columns:
     """Return columns of a table of decisions, (N,); (N, R) where each decision has R numbers.
 
     A number that some shards lack is NaN there.

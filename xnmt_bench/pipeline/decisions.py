@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, current_span
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.pipeline.outputs import Translations
 from xnmt_bench.pipeline.settings import RulesSettings
 from xnmt_bench.registry import unknown
@@ -25,10 +27,10 @@ from xnmt_bench.rules.extract import (
     label,
 )
 from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, shards
-from xnmt_bench.store import Artefact, Store, Work
+from xnmt_bench.store import Stage, Store, Work
 
 
-class Decisions:
+class Decisions(Lazy):
     """A system's decisions on texts.
 
     Args:
@@ -102,7 +104,7 @@ class Decisions:
             recipe[f"{name}_translation"] = self._translations.made(name, count)
         return recipe
 
-    def labels(self, name: Split, scenario: Scenario, sentences: int | None = None) -> Artefact:
+    def labels(self, name: Split, scenario: Scenario, sentences: int | None = None) -> Stage:
         """Return the labels of a split's first sentences in the order in which it is explained.
 
         Args:
@@ -113,16 +115,17 @@ class Decisions:
         count, options = sentences or self.count(name), self.extraction
 
         def work(folder: Path) -> None:
-            split = self.split(name, scenario, count)
             readable = self.count_readable(name, scenario, count)
-            fixed = self.system.model, split, readable, options, folder / name, scenario
+
+            def make(numbers: Sequence[int]) -> Iterator[int]:
+                split, model = self.split(name, scenario, count), self.system.model
+                return label(model, split, readable, options, folder / name, scenario, numbers)
+
             paths = shard_paths(folder, name, options.shards(readable))
             title = f"labels, {name}"
-            make_shards(
-                folder, name, paths, partial(label, *fixed), title, self.progress, is_finished
-            )
+            make_shards(folder, name, paths, make, title, self.progress, is_finished)
 
-        return self._store.make(
+        return self._store.stage(
             "labels",
             work,
             version=4,

@@ -70,7 +70,7 @@ def about_pairs(
 
     measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
     elsewhere: dict[str, Any] = {} if learnt is texts else {"learnt": learnt.encoded}
-    facts = store.make(
+    facts = store.stage(
         # Stored, since the training split is read whole for a number.
         "doubts",
         work,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from xnmt_bench.corpora.sentence import Split
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.settings import Settings
+from xnmt_bench.pipeline.system import System
 from xnmt_bench.registry import instantiate, options
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING, Scenario, extract, labels_itself
 from xnmt_bench.rules.table import (
@@ -28,7 +30,7 @@ from xnmt_bench.rules.table import (
     shard_paths,
     shards,
 )
-from xnmt_bench.store import Artefact, Store, Work
+from xnmt_bench.store import Stage, Store, Work
 
 EVALUATED: Split = "test"
 LEARNT = "learnt.npz"
@@ -36,16 +38,39 @@ LEARNT = "learnt.npz"
 
 @dataclass(frozen=True)
 class Relevances:
-    """Relevance of a split, by an explainer or from a file; `fingerprint` is of it."""
+    """Relevance of a split.
+
+    Attributes:
+        fingerprint: of it.
+        read: a fresh pass over its sentences.
+        source: the stage that makes it; None where it is from a file.
+    """
 
     fingerprint: str
     read: Callable[[], Iterable[SentenceRelevance]]
+    source: Stage | None = None
 
     def __iter__(self) -> Iterator[SentenceRelevance]:
         return iter(self.read())
 
 
-class Explained:
+@dataclass(frozen=True)
+class ChangedSystem(Lazy):
+    """A system whose model is changed; `change` returns another one and leaves its own alone."""
+
+    system: System
+    change: Callable[[NMTModel], NMTModel]
+
+    @cached_property
+    def model(self) -> NMTModel:
+        """The changed model."""
+        model = self.change(self.system.model)
+        # A system that reads a first translation goes on reading the one of its own weights.
+        model.draft = self.system.model.draft  # type: ignore[method-assign]
+        return model
+
+
+class Explained(Lazy):
     """A system's decisions, explained by the configured explainer.
 
     Args:
@@ -114,7 +139,7 @@ class Explained:
         return not self.explainer.needs_gold or bool(self.texts.gold("train"))
 
     @cached_property
-    def prepared(self) -> Artefact | None:
+    def prepared(self) -> Stage | None:
         """What the explainer has learnt from the measured corpus's training split, if it learns."""
         explainer = self.explainer
         # Most learn nothing, and need no artefact.
@@ -125,7 +150,7 @@ class Explained:
             learnt = explainer.prepare(self.system.texts.split("train"))
             np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        return self._store.make(
+        return self._store.stage(
             "prepared", work, version=1, encoded=self.system.texts.encoded, **self._recipe
         )
 
@@ -160,7 +185,7 @@ class Explained:
         name: Split,
         source_alone: bool = False,
         keep_relevance: bool = False,
-    ) -> Artefact:
+    ) -> Stage:
         """Return rules of a split, and whole relevance beside those of the test set.
 
         Args:
@@ -187,14 +212,15 @@ class Explained:
         keep_relevance = keep_relevance or name == EVALUATED
 
         def work(folder: Path) -> dict[str, Any]:
-            model, path = self.system.model, labels.path if labels else None
+            path = labels.path if labels else None
             readable = self.decisions.count_readable(name, scenario)
+
             self._extract(
-                folder, model, name, readable, scenario, path, source_alone, keep_relevance
+                folder, self.system, name, readable, scenario, path, source_alone, keep_relevance
             )
             return {"sentences": readable}
 
-        return self._store.make(
+        return self._store.stage(
             "rules",
             work,
             version=5,
@@ -228,12 +254,16 @@ class Explained:
         labels = self.decisions.labels(EVALUATED, TEACHER_FORCING)
 
         def work(folder: Path) -> None:
-            model = change(self.system.model)
-            # A system that reads a first translation goes on reading the one of its own weights.
-            model.draft = self.system.model.draft  # type: ignore[method-assign]
-            self._extract(folder, model, EVALUATED, sentences, TEACHER_FORCING, labels.path)
+            self._extract(
+                folder,
+                ChangedSystem(self.system, change),
+                EVALUATED,
+                sentences,
+                TEACHER_FORCING,
+                labels.path,
+            )
 
-        artefact = self._store.make(
+        stage = self._store.stage(
             "relevance_of_changed",
             work,
             version=1,
@@ -245,12 +275,12 @@ class Explained:
             extraction=self.decisions.extraction.recipe(),
             **described,
         )
-        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, EVALUATED))
+        return Relevances(stage.fingerprint, lambda: relevance(stage.path, EVALUATED), stage)
 
     def _extract(
         self,
         folder: Path,
-        model: NMTModel,
+        system: System | ChangedSystem,
         name: Split,
         sentences: int,
         scenario: Scenario,
@@ -260,33 +290,34 @@ class Explained:
     ) -> None:
         """Write the rules of a split's first sentences, and whole relevance beside them, if wanted.
 
-        The arguments are those of `extract`, and `rules`.
+        The arguments are those of `extract`, and `rules`; the model is `system.model`.
         """
         explainer, extraction = self.explainer, self.decisions.extraction
         # Gold is read for the few explainers that need it; it costs a pass over the corpus.
         gold = self.texts.gold(name) if explainer.needs_gold else None
         if gold is not None and not any(g.possible or g.planted for g in gold.values()):
             raise NotApplicable(f"the {name} sentences have no gold alignment")
-        make = partial(
-            extract,
-            model,
-            self.decisions.split(name, scenario),
-            sentences,
-            self.ready,
-            extraction,
-            folder,
-            name,
-            keep_relevance=keep_relevance,
-            scenario=scenario,
-            gold=gold,
-            source_alone=source_alone,
-            labels=labels,
-        )
+
+        def make(numbers: Sequence[int]) -> Iterator[int]:
+            return extract(
+                system.model,
+                self.decisions.split(name, scenario),
+                sentences,
+                self.ready,
+                extraction,
+                folder,
+                name,
+                keep_relevance=keep_relevance,
+                scenario=scenario,
+                gold=gold,
+                source_alone=source_alone,
+                labels=labels,
+                numbers=numbers,
+            )
+
         paths = shard_paths(folder, name, extraction.shards(sentences))
-        title, shown = f"{self.shown_name}, {name}", self.decisions.progress
-        make_shards(
-            folder, name, paths, lambda numbers: make(numbers=numbers), title, shown, is_finished
-        )
+        title = f"{self.shown_name}, {name}"
+        make_shards(folder, name, paths, make, title, self.decisions.progress, is_finished)
 
     def _refuse_gold_foil(self) -> None:
         if self.explainer.against_gold:
@@ -310,7 +341,7 @@ class Explained:
             NotApplicable: the explainer leaves out steps, or does not cover the model.
         """
         self._refuse_gold_foil()
-        artefact = self.rules(scenario, name, source_alone, keep_relevance=True)
+        stage = self.rules(scenario, name, source_alone, keep_relevance=True)
         if self.explainer.of_target_words and scenario == TEACHER_FORCING:
-            self._refuse_other_labels(artefact.path, name)
-        return Relevances(artefact.fingerprint, lambda: relevance(artefact.path, name))
+            self._refuse_other_labels(stage.path, name)
+        return Relevances(stage.fingerprint, lambda: relevance(stage.path, name), stage)

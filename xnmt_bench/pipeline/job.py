@@ -21,6 +21,7 @@ from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.device import Room, check_precision, find_device
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
@@ -35,7 +36,7 @@ from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, weigh_senten
 from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, write_shard
-from xnmt_bench.store import Artefact, Store, fingerprint
+from xnmt_bench.store import Stage, Store, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def trainer_options(settings: Settings, logger: Callable[[], Any] | None = None)
     return TrainerOptions(device, *how, logger=logger)
 
 
-class Job:
+class Job(Lazy):
     """A configuration, and what can be made from it. Nothing is made before its first use.
 
     Args:
@@ -183,6 +184,12 @@ class Job:
         number_N = np.arange(len(texts))
         return Outputs(corpus, test_set(corpus), number_N, sentences, texts, input_file.fingerprint)
 
+    def output_stages(self, corpus: Corpus | None = None) -> list[Stage]:
+        """Return the stages behind `outputs`: none of a file's."""
+        if self.input_file("outputs") is not None:
+            return []
+        return [self.translations(corpus).made(EVALUATED)]
+
     @property
     def search_settings(self) -> dict[str, int]:
         """What decides the system's own translations; empty where translations are from a file."""
@@ -215,7 +222,7 @@ class Job:
         log_p_N = scores["log_probability"].to_numpy()
         return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
-    def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Artefact:
+    def scored(self, pairs: Sequence[Passage | tuple[str, str]]) -> Stage:
         """Return the stored scores that the system gives to pairs; see `log_probability`.
 
         Raises:
@@ -255,7 +262,7 @@ class Job:
             rmtree(folder / "shards")
 
         passages_id = fingerprint({"passages": list(map(astuple, read))})  # they may be many
-        return self.store.make(
+        return self.store.stage(
             "scores",
             work,
             version=5,
@@ -333,7 +340,7 @@ class Job:
         alone = not self.system.context.sentences
         shares = input_file is None and alone and explained.explainer.gives_shares
         read = partial(weigh_sentences, explained, scenario, relevances)
-        return WeighedSentences(relevances.fingerprint, shares, read)
+        return WeighedSentences(relevances.fingerprint, shares, read, relevances.source)
 
     def _decided(
         self, scenario: Scenario, corpus: Corpus | None, targets: Sequence[str] | None

@@ -10,6 +10,7 @@ from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import Corpus, Sentence
 from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.pipeline.clusters import StoredClusters
 from xnmt_bench.registry import create
 from xnmt_bench.resolvers.base import Resolver
@@ -18,7 +19,7 @@ from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.store import Store
 
 
-class Markers:
+class Markers(Lazy):
     """Writes markers into what a system reads, if its vocabulary has them.
 
     Args:

@@ -19,13 +19,14 @@ from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError, XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
 from xnmt_bench.progress import inside
 from xnmt_bench.store import (
-    Artefact,
+    Stage,
     Store,
     Work,
     is_sealed,
@@ -73,7 +74,7 @@ class Outputs:
         )
 
 
-class Translations:
+class Translations(Lazy):
     """A system's own translations of texts, with `beam` hypotheses kept; 1 is greedy."""
 
     def __init__(
@@ -82,7 +83,7 @@ class Translations:
         self.system, self.texts = system, texts
         self._store, self._beam, self._progress = store, beam, progress
 
-    def made(self, name: Split, sentences: int | None = None) -> Artefact:
+    def made(self, name: Split, sentences: int | None = None) -> Stage:
         """Return the translations of a split's first sentences; of the test set always of all."""
         # Some metrics want the whole test set, and it shall not be translated a second time.
         count = len(self.texts.split(name)) if name == "test" or sentences is None else sentences
@@ -90,7 +91,7 @@ class Translations:
         def work(folder: Path) -> None:
             self._translate(name, count, folder)
 
-        return self._store.make(
+        return self._store.stage(
             "translation",
             work,
             version=7,

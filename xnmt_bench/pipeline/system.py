@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
 from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, Subwords
 from xnmt_bench.device import move
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import shipped
 from xnmt_bench.pipeline.lineage import read_lineage
@@ -20,20 +21,21 @@ from xnmt_bench.pipeline.markers import Markers
 from xnmt_bench.pipeline.opening import open_initial, open_system
 from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.pipeline.texts import Texts
-from xnmt_bench.pipeline.training import Training
-from xnmt_bench.pipeline.vocabularies import initial_vocabulary, learn_vocabulary
+from xnmt_bench.pipeline.training import Training, training_work
+from xnmt_bench.pipeline.vocabularies import initial_vocabulary, vocabulary_stage
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS
 from xnmt_bench.resolvers.options import PREDICTED, CoreferenceOptions
-from xnmt_bench.store import Artefact, Store, fingerprint
+from xnmt_bench.store import Stage, Store, Work, fingerprint
 from xnmt_bench.trainer import TrainerOptions
 
 if TYPE_CHECKING:
     from xnmt_bench.nmt.huggingface import HuggingFaceModel
 
 INLINE = "inline"
+_latest: System | None = None  # in a worker: the system of its latest stage
 
 
-class System:
+class System(Lazy):
     """A translation model: trained here as configured, or opened from a path.
 
     Args:
@@ -132,14 +134,45 @@ class System:
             return self.model.source_subwords, self.model.target_subwords
         if self._nmt.foreign:
             return self._open_initial(self._clusters).vocabularies
-        configured, corpus = self._settings.corpus.subwords, self._corpus.vocabulary_corpus()
-        source, target = (
-            initial_vocabulary(self._nmt, configured, side)
-            if self._nmt.initial
-            else learn_vocabulary(self._store, corpus, configured, side)
-            for side in SIDES
-        )
+        source, target = map(self._vocabulary, SIDES)
         return SentencePiece(source.path, self._clusters) if self._clusters else source, target
+
+    def _vocabulary(self, side: str) -> SentencePiece:
+        configured = self._settings.corpus.subwords
+        if self._nmt.initial:
+            return initial_vocabulary(self._nmt, configured, side)
+        if stage := self._vocabulary_stages[side]:
+            return SentencePiece(stage.path / "subwords.model")
+        # A given file is used where it lies, and known by its bytes.
+        return SentencePiece(getattr(configured, f"{side}_model"))
+
+    @cached_property
+    def _vocabulary_stages(self) -> dict[str, Stage | None]:
+        configured, corpus = self._settings.corpus.subwords, self._corpus.vocabulary_corpus()
+        return {side: vocabulary_stage(self._store, corpus, configured, side) for side in SIDES}
+
+    def stages(self) -> Iterator[Stage]:
+        """Yield the stages up to the system's, as far as those before them are made."""
+        if not (self._nmt.path or self._nmt.initial):  # which bring their vocabularies
+            learnt = [stage for stage in self._vocabulary_stages.values() if stage]
+            yield from learnt
+            if not all(stage.is_made for stage in learnt):
+                return
+        if not self._nmt.path:
+            yield self.trained
+        yield self.texts.encoded
+
+    def unnamed(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names of the stages up to the system's that are not among `names`."""
+        named, brought = {*names}, self._nmt.path or self._nmt.initial
+        for name in ("subwords", "encoded", "nmt"):
+            own = {"subwords": not brought, "encoded": True, "nmt": not self._nmt.path}[name]
+            if own and name not in named:
+                yield name
+
+    def work_of(self, name: str) -> Work | None:
+        """Return how much work a stage is that has no recipe yet, where that is known."""
+        return training_work(self._nmt, self.name) if name == "nmt" else None
 
     def _read_longest(self) -> tuple[int | None, int | None]:
         """Return how many subwords of source and target it reads, EOS not counted; None for any."""
@@ -207,7 +240,7 @@ class System:
         return shipped(given) if given else self.trained.path
 
     @property
-    def trained(self) -> Artefact:
+    def trained(self) -> Stage:
         """The system trained as configured."""
         return self.training.trained
 
@@ -255,6 +288,22 @@ class System:
         model = open_system(self._nmt, self.name, self.path, corpus, self.context)
         # Opened on the host by every reader, and moved once.
         return move(model, self._options.device)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the model that this process has open, if it is of the same system.
+
+        Each stage brings a worker a system of its own.
+        """
+        global _latest
+        vars(self).update(state)
+        if _latest is not None and self._opens_like(_latest):
+            self.keep_model(_latest)
+        _latest = self
+
+    def _opens_like(self, other: System) -> bool:
+        ours, theirs = self._settings, other._settings
+        same = ours.nmt == theirs.nmt and ours.corpus == theirs.corpus
+        return same and self._options.device == other._options.device
 
     def keep_model(self, other: System) -> None:
         """Take the open model of another System of the same configuration, if it has one."""

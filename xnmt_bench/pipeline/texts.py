@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split, lang_pair
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR, Subwords
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.store import Artefact, Store, fingerprint
+from xnmt_bench.lazy import Lazy
+from xnmt_bench.store import Stage, Store, fingerprint
 
 log = logging.getLogger(__name__)
 
 
-class Texts:
+class Texts(Lazy):
     """A corpus as ids of two vocabularies, with what the corpus knows of each sentence.
 
     Args:
@@ -55,9 +57,6 @@ class Texts:
         self._write, self._read_subwords = write, read_subwords
         self._store, self._max_length, self._splits = store, max_length, tuple(splits)
         self._read_longest = read_longest
-        self._open: dict[Split, EncodedSplit] = {}
-        self._drawn: dict[Split, EncodedSplit] = {}
-        self._orders: dict[Split, np.ndarray] = {}
 
     @cached_property
     def subwords(self) -> tuple[Subwords, Subwords]:
@@ -65,17 +64,13 @@ class Texts:
         return self._read_subwords()
 
     @cached_property
-    def encoded(self) -> Artefact:
-        """The corpus as ids.
-
-        Raises:
-            XnmtError: a split has no sentence pair.
-        """
+    def encoded(self) -> Stage:
+        """The corpus as ids."""
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
         context, splits = self.context, self._splits
         source, target = (longest if n is None else min(n, longest) for n in self._read_longest())
         readable = None if source == target == longest else (source, target)
-        artefact = self._store.make(
+        return self._store.stage(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
             version=2,
@@ -86,19 +81,39 @@ class Texts:
             splits=splits,
             readable=readable,
         )
-        for split in splits:
-            counts = artefact.facts[split]
-            if problems := describe_left_out(counts, longest):
+
+    @cached_property
+    def _files(self) -> Path:
+        """The folder of the ids, whose splits have sentences.
+
+        Raises:
+            XnmtError: a split has no sentence pair.
+        """
+        for split in self._splits:
+            counts = self.encoded.facts[split]
+            if problems := describe_left_out(counts, self._max_length):
                 log.warning("%s: %s", split, problems)
             if not counts["kept"]:
                 lost = f": {problems}" if problems else ""
-                raise XnmtError(f"{corpus.name}: the {split} split has no sentence pair{lost}")
-        return artefact
+                raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair{lost}")
+        return self.encoded.path
+
+    @cached_property
+    def _open(self) -> dict[Split, EncodedSplit]:
+        return {}
+
+    @cached_property
+    def _drawn(self) -> dict[Split, EncodedSplit]:
+        return {}
+
+    @cached_property
+    def _orders(self) -> dict[Split, np.ndarray]:
+        return {}
 
     def split(self, name: Split) -> EncodedSplit:
-        """Return a split as ids."""
+        """Return a split as ids; an XnmtError where a split has no sentence pair."""
         if name not in self._open:  # a file is mapped once
-            self._open[name] = EncodedSplit.open(self.encoded.path, name)
+            self._open[name] = EncodedSplit.open(self._files, name)
         return self._open[name]
 
     def order(self, name: Split) -> np.ndarray:
@@ -158,7 +173,7 @@ class Texts:
     @cached_property
     def training_text(self) -> str:
         """How many training pairs there are, and which, such as `29,000 (3fa2c1)`."""
-        files = self.encoded.files
+        files = self.encoded.artefact.files
         digest = fingerprint({name: files[name] for name in files if name.startswith("train.")})
         return f"{len(self.split('train')):,} ({digest[:6]})"
 

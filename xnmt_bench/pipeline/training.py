@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from xnmt_bench.corpora.suites.contrastive import as_read, find_sets
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context.divided import divided
 from xnmt_bench.nmt.loading import build_model, save_model, shipped, start_from, system_id
@@ -28,7 +29,7 @@ from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.registry import load
 from xnmt_bench.resolvers.examples import ExamplesCorpus
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS
-from xnmt_bench.store import Artefact, Store, Work
+from xnmt_bench.store import Stage, Store, Work
 from xnmt_bench.trainer import TrainerOptions
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ CONTRASTIVE = ("contrastive_sets", "contrastive_data")  # where training finds t
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Lazy):
     """How a system is trained as configured.
 
     Attributes:
@@ -69,7 +70,7 @@ class Training:
     open_initial: Callable[[int], HuggingFaceModel]
 
     @cached_property
-    def trained(self) -> Artefact:
+    def trained(self) -> Stage:
         """The system trained as configured."""
         self._check_architecture()
         nmt, training = self.nmt, self.nmt.training
@@ -104,21 +105,19 @@ class Training:
 
         kind = f"{self.name} on {texts.encoded.fingerprint}"
 
-        def work(folder: Path) -> dict[str, Any]:
-            if facts_of_ranks := train_together(folder):
-                return facts_of_ranks
+        def train(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.
             from xnmt_bench.fitting import fit
             from xnmt_bench.nmt.training import NMTTraining
 
-            train, valid = texts.split("train"), texts.split("valid")
+            learnt, valid = texts.split("train"), texts.split("valid")
             if training.examples != "all":
-                log.info("%s: %d %s examples", corpus.name, len(train), training.examples)
+                log.info("%s: %d %s examples", corpus.name, len(learnt), training.examples)
 
             def build() -> NMTTraining:
-                return NMTTraining(self.build(), train, valid, training, looked_at, every)
+                return NMTTraining(self.build(), learnt, valid, training, looked_at, every)
 
-            most = NMTTraining.max_epochs_of(train, training, nmt.seed, every)
+            most = NMTTraining.max_epochs_of(learnt, training, nmt.seed, every)
             module, facts = fit(  # goes on where a killed run stood
                 build,
                 folder,
@@ -133,11 +132,11 @@ class Training:
             )
             leave_to_first_rank(lambda: self._save(module.model, folder))  # type: ignore[arg-type]
             started = self._describe_initial() if nmt.initial else {}
-            return {**facts, **started, "name": nmt.name, "train_sentences": len(train)}
+            return {**facts, **started, "name": nmt.name, "train_sentences": len(learnt)}
 
-        return self.store.make(
+        return self.store.stage(
             "nmt",
-            work,
+            partial(train_together, train),
             version=1,
             # Where a pass has many validations, each counts as an epoch, and none is as long.
             amount=None if every else training_work(self.nmt, kind),

@@ -12,7 +12,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import shipped
 from xnmt_bench.pipeline.settings import SubwordsSettings, SystemSettings
 from xnmt_bench.registry import load
-from xnmt_bench.store import Store
+from xnmt_bench.store import Stage, Store
 
 
 def initial_vocabulary(nmt: SystemSettings, subwords: SubwordsSettings, side: str) -> SentencePiece:
@@ -35,10 +35,10 @@ def initial_vocabulary(nmt: SystemSettings, subwords: SubwordsSettings, side: st
     return SentencePiece(configured)
 
 
-def learn_vocabulary(
+def vocabulary_stage(
     store: Store, corpus: Corpus, subwords: SubwordsSettings, side: str
-) -> SentencePiece:
-    """Return the vocabulary of a side: a given file's, or trained on the training split.
+) -> Stage | None:
+    """Return the stage that learns the vocabulary of a side; None where a file of it is given.
 
     Args:
         store: where it lies.
@@ -46,9 +46,8 @@ def learn_vocabulary(
         subwords: how.
         side: `source` or `target`.
     """
-    # A given file is used where it lies, and known by its bytes.
-    if model := getattr(subwords, f"{side}_model"):
-        return SentencePiece(model)
+    if getattr(subwords, f"{side}_model"):
+        return None
     kind, size, count = subwords.type, getattr(subwords, f"{side}_size"), subwords.sentences
     normalization = subwords.normalization
 
@@ -58,7 +57,7 @@ def learn_vocabulary(
         texts = draw_sample(texts, count) if count else texts
         train_subwords(texts, folder / "subwords.model", kind, size, normalization)
 
-    artefact = store.make(
+    return store.stage(
         "subwords",
         work,
         version=1,
@@ -69,4 +68,3 @@ def learn_vocabulary(
         normalization=normalization,
         sentences=count,
     )
-    return SentencePiece(artefact.path / "subwords.model")

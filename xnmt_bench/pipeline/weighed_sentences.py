@@ -12,6 +12,7 @@ from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords, current_span
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.rules.extract import Scenario
+from xnmt_bench.store import Stage
 from xnmt_bench.words import Tokens, Weighed
 from xnmt_bench.words.weighed import EOS_TOKEN
 
@@ -26,11 +27,13 @@ class WeighedSentences:
         fingerprint: of what they were read from.
         shares: weights are shares of each step as they stand, as attention is; else relevance.
         read: a fresh pass over them.
+        source: the stage that makes them; None where they are from a file.
     """
 
     fingerprint: str
     shares: bool
     read: Callable[[], Iterable[Weighed | DataError]]
+    source: Stage | None = None
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
         return iter(self.read())

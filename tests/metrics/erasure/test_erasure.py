@@ -283,13 +283,12 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monk
             raise KeyboardInterrupt
         return asked(self, decisions, rows)
 
-    make = Store.make
+    stage_of = Store.stage
 
-    def fresh(self, stage, work, *, version, **recipe):
-        recipe |= {"again": 1} if stage == "erased" else {}
-        return make(self, stage, work, version=version, **recipe)
+    def fresh(self, name, work, **recipe):
+        return stage_of(self, name, work, **recipe, **({"again": 1} if name == "erased" else {}))
 
-    monkeypatch.setattr(Store, "make", fresh)
+    monkeypatch.setattr(Store, "stage", fresh)
     monkeypatch.setattr(Eraser, "probabilities", stopping)
     with pytest.raises(KeyboardInterrupt):
         evidence(other, limited=0)

@@ -81,7 +81,7 @@ def test_a_training_that_is_stopped_ends_with_the_same_weights(
     with monkeypatch.context() as patch:
         patch.setattr(NMTTraining, "training_step", stops)
         with pytest.raises(Stopped):
-            _ = Job(settings).system.trained
+            _ = Job(settings).system.trained.artefact
     again = Job(settings).system.model.state_dict()
     for key, weight in expected.items():
         assert torch.equal(weight, again[key]), key
@@ -215,7 +215,7 @@ def test_what_cannot_be_read_is_said_before_training(tmp_path, workplace, name, 
     sizes = DISCOURSE_SIZES[name]
     config = configure(f"nmt={name}", *GENERATED, *sizes, f"store={tmp_path}", *changes)
     with pytest.raises(XnmtError, match=problem):
-        _ = Job(config).system.trained
+        _ = Job(config).system.trained.artefact
 
 
 def test_where_training_cannot_start(tmp_path, workplace):
@@ -230,7 +230,7 @@ def test_where_training_cannot_start(tmp_path, workplace):
         options = [f"nmt.initial={initial.system.path}", f"store={tmp_path}", *changes]
         config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *options)
         with pytest.raises(XnmtError, match=problem):
-            _ = Job(config).system.trained
+            _ = Job(config).system.trained.artefact
 
 
 def test_a_base_that_shifts_no_positions_is_a_plain_one(transformer, tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_another_vocabulary_than_the_first_steps(workplace):
     other = f"corpus.subwords.source_model={first}/target.model"
     changes = [f"nmt.initial={first}", *DISCOURSE_SIZES["cadec"], store(workplace)]
     with pytest.raises(XnmtError, match="has another source vocabulary than"):
-        _ = Job(configure("nmt=cadec", *GENERATED, *changes, other)).system.trained
+        _ = Job(configure("nmt=cadec", *GENERATED, *changes, other)).system.trained.artefact
     first_vocabulary = f"corpus.subwords.source_model={first}/source.model"
     assert Job(configure("nmt=cadec", *GENERATED, *changes, first_vocabulary)).system.subwords
 

@@ -14,6 +14,7 @@ from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
@@ -22,7 +23,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import test_set
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, skip_unreadable
 from xnmt_bench.rules.extract import GOLDEN
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 from xnmt_bench.words import Weighed
 from xnmt_bench.words.eflomal import align, aligner
 from xnmt_bench.words.pieces import best_links
@@ -33,7 +34,7 @@ FORWARD, BACKWARD = "forward", "backward"
 BOTH = (FORWARD, BACKWARD, *METHODS)
 
 
-class Alignments:
+class Alignments(Lazy):
     """Word alignments of the explained part of a job's test set.
 
     With `reverse`, the folder of a system of the other direction, also of that.
@@ -193,8 +194,12 @@ class Alignments:
         job = self._backward._job
         return str((job.lineage or {}).get("family") or job.model_id)
 
+    def stages(self, kind: str) -> list[Stage]:
+        """Return the stage of a kind of links: `explained`, `diagonal` or `eflomal`."""
+        return [getattr(self, kind)]
+
     @cached_property
-    def explained(self) -> Artefact:
+    def explained(self) -> Stage:
         """Links by relevance: of this direction, and with the other one symmetrised."""
         _ = self._gold  # a corpus without gold fails before any relevance is made
         backward = self._backward
@@ -216,7 +221,7 @@ class Alignments:
         )
 
     @cached_property
-    def diagonal(self) -> Artefact:
+    def diagonal(self) -> Stage:
         """Each target word linked to the source word at its own share of the sentence."""
 
         def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
@@ -229,7 +234,7 @@ class Alignments:
         return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
 
     @cached_property
-    def eflomal(self) -> Artefact:
+    def eflomal(self) -> Stage:
         """Eflomal's links, aligned together with the training split.
 
         Raises:
@@ -244,7 +249,7 @@ class Alignments:
     # Both stages, `alignment` and `eflomal`, are made here.
     def _made(
         self, stage: str, aligned: Callable[[Path], Mapping[str, Sequence[Links]]], **recipe: Any
-    ) -> Artefact:
+    ) -> Stage:
         """Return the links of each method that `aligned` gives, and their counts."""
         gold = self._gold
 
@@ -265,7 +270,7 @@ class Alignments:
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )
-        return self._job.store.make(stage, work, version=5, cheap=True, **recipe)
+        return self._job.store.stage(stage, work, version=5, cheap=True, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

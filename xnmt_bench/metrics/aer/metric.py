@@ -40,7 +40,7 @@ from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.registry import unknown
-from xnmt_bench.store import Artefact, file_hash
+from xnmt_bench.store import file_hash
 
 SKIP = "skip"
 # What was done with words that AER cannot judge, by the value of the row's column.
@@ -170,7 +170,7 @@ class AER(SumMetric):
         alignments = Alignments(job, self.reverse)
 
         def counted(kind: str, method: str, unaligned: str) -> Evidence:
-            artefact: Artefact = getattr(alignments, kind)
+            [artefact] = alignments.stages(kind)
             units = Units.load(artefact.path / f"{method}.parquet")
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
@@ -184,7 +184,9 @@ class AER(SumMetric):
 
         for method in BOTH if self.reverse else (FORWARD,):
             make = partial(counted, "explained", method, self.unaligned)
-            yield self.plan(job, make, explained=True, alignment=method, unaligned=self.unaligned)
+            stages = partial(alignments.stages, "explained")
+            keys: dict[str, Any] = {"alignment": method, "unaligned": self.unaligned}
+            yield self.plan(job, make, stages, explained=True, **keys)
         baselines: list[tuple[str, str, str]] = [("diagonal", FORWARD, self.unaligned)]
         # An extra with a compiled part; without it the table lacks one baseline, and nothing fails.
         if find_spec("eflomal"):
@@ -193,7 +195,8 @@ class AER(SumMetric):
         for name, method, unaligned in baselines:
             make = partial(counted, name, method, unaligned)
             row: dict[str, Any] = {"nmt": "", "explainer": name, "alignment": method, "seed": ""}
-            yield self.plan(job, make, of_system=False, unaligned=unaligned, **row)
+            stages = partial(alignments.stages, name)
+            yield self.plan(job, make, stages, of_system=False, unaligned=unaligned, **row)
 
     def _of_files(self, threshold: float | None) -> Evidence:
         """Return the counts of an alignment file of any tool against a gold file.

@@ -24,7 +24,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.rules.extract import GOLDEN
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 SUMS = ("rows", "right", "looked", "looked_right")
 WEIGHT, RIGHT = "weight_", "right_"  # of a unit's first decision, its second, ...
@@ -105,7 +105,9 @@ class AntecedentWeight(Metric):
             for part, member_G in parts(contrastive_set.groups):
                 make = partial(measured.evidence, member_G)
                 doubts = measured.doubts
-                yield self.plan(job, make, explained=True, doubts=doubts, **where, part=part)
+                yield self.plan(
+                    job, make, measured.stages, explained=True, doubts=doubts, **where, part=part
+                )
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Return accuracy where the explainer looks and where not, and the slope; see `note`."""
@@ -156,8 +158,12 @@ class MeasuredSet:
     def __init__(self, job: Job, contrastive_set: ContrastiveSet) -> None:
         self._job, self._set = job, as_read(contrastive_set, job.corpus)
 
+    def stages(self) -> list[Stage]:
+        """Return the stage behind its rows."""
+        return [self.made]
+
     @cached_property
-    def made(self) -> Artefact:
+    def made(self) -> Stage:
         """The weight of each group's antecedent.
 
         Raises:
@@ -178,12 +184,12 @@ class MeasuredSet:
 
         # Golden: the true translation is what the decision is about, also where the system errs.
         relevance = self._job.relevance(GOLDEN, corpus=weights.corpus, source_alone=True)
-        return self._job.store.make(
+        return self._job.store.stage(
             "antecedent",
             work,
             version=1,
             cheap=True,
-            relevance=relevance.fingerprint,
+            relevance=relevance,
             set=self._set.fingerprint,
         )
 

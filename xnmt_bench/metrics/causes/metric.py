@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 SHARD = 50  # sentences
 HEURISTIC = "frequency and ending (a heuristic)"
@@ -164,7 +165,13 @@ class Causes(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
-        yield self.plan(job, lambda: self._evidence(job), explained=True, k=job.settings.k)
+        make, stages = partial(self._evidence, job), partial(self._stages, job)
+        yield self.plan(job, make, stages, explained=True, k=job.settings.k)
+
+    def _stages(self, job: Job) -> list[Stage | None]:
+        categories = categories_of(job.corpus, self.heuristic, "metric.causes.heuristic")
+        relevances = job.relevance(TEACHER_FORCING, source_alone=True)
+        return [relevances.source, self._effects(job, categories)]
 
     def _evidence(self, job: Job) -> Evidence:
         """Return the sums of one explainer.
@@ -270,7 +277,7 @@ class Causes(SumMetric):
                     sums.update({"earlier": float(effect_T[earlier])})
         return dict(sums)
 
-    def _effects(self, job: Job, categories: BothSides) -> Artefact:
+    def _effects(self, job: Job, categories: BothSides) -> Stage:
         """Return the effects of each word of the test sentences, the same for every explainer."""
         split = job.texts.split(EVALUATED)
         count = job.explained.decisions.count(EVALUATED, self.sentences)

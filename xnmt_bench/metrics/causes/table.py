@@ -14,7 +14,7 @@ from xnmt_bench.metrics.causes.ranks import SIDES
 from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.rules.table import shards
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 KINDS = ("replaced", "replaced_with_translation", "change", "flips", "removed")
 NONE = -1  # the place of no word
@@ -63,7 +63,7 @@ def columns_of(number: int, sentence: Sentence, effects: Effects) -> dict[str, A
     }
 
 
-def load(artefact: Artefact) -> dict[int, list[Decision]]:
+def load(artefact: Stage) -> dict[int, list[Decision]]:
     """Return the decisions of each sentence by its number.
 
     Raises:

@@ -58,7 +58,7 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.inputs import ANNOTATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
-from xnmt_bench.store import Artefact, fingerprint
+from xnmt_bench.store import Stage, fingerprint
 from xnmt_bench.words.weighed import Weighed, joined
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,11 @@ class Confidence(Metric):
                 keys["corpus"] = outputs.path.name
             # Translations of a file have no system of their own, and ours has a part in the row.
             keys["late_content"] = lambda: {"system": job.system.fingerprint}
-        yield self.plan(job, partial(self._of_job, job), explained=True, **keys)
+        stages = partial(self._stages, job)
+        yield self.plan(job, partial(self._of_job, job), stages, explained=True, **keys)
+
+    def _stages(self, job: Job) -> list[Stage | None]:
+        return [_weighed(job)[0].source]
 
     def _of_dump(self, job: Job, dump: Dump[Any], pair: Sequence[str | None]) -> Evidence:
         weighed_sentences = job.weighed_sentences()
@@ -222,22 +226,8 @@ class Confidence(Metric):
         return self._evidence(artefact, reading, f"dump {fingerprint({'sources': sources})}")
 
     def _of_job(self, job: Job) -> Evidence:
-        corpus, input_file, labels = job.corpus, job.input_file("outputs"), None
-        if input_file is None:
-            weighed_sentences, test_set = job.weighed_sentences(), job.texts.test_set
-        elif input_file.format == ANNOTATED:
-            corpus = annotated = AnnotatedCorpus(input_file.path, job.corpus)
-            weighed_sentences = job.weighed_sentences(
-                corpus=corpus, targets=annotated.translations()
-            )
-            labels = [row.labels for row in annotated.rows]
-            # Annotated translations are a test set of their own.
-            test_set = f"annotated {input_file.fingerprint}"
-        else:
-            weighed_sentences, test_set = (
-                job.weighed_sentences(targets=job.outputs().texts),
-                job.texts.test_set,
-            )
+        input_file = job.input_file("outputs")
+        weighed_sentences, corpus, test_set, labels = _weighed(job)
         _, target = languages(corpus)
         references = [corpus.raw(s.target, target) for s in corpus.sentences("test")]
         tokenizer = tokenizer_name(target)
@@ -274,7 +264,7 @@ class Confidence(Metric):
         references: list[str] | None,
         quality: Callable[[str, str], Mapping[str, float]],
         trained_on: Corpus | None = None,
-    ) -> Artefact:
+    ) -> Stage:
         """Return the scores of every sentence, and the sentences with their weights."""
 
         def work(folder: Path) -> dict[str, Any]:
@@ -298,12 +288,12 @@ class Confidence(Metric):
             unread = reading.unread_eos
             return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}
 
-        return job.store.make(
+        return job.store.stage(
             "confidence",
             work,
             version=5,
             cheap=True,
-            weights=weighed_sentences.fingerprint,
+            weights=weighed_sentences,
             references=references and fingerprint({"texts": references}),
             language=available(),  # with the detector installed, other columns are filled
             reading=vars(reading),
@@ -313,7 +303,7 @@ class Confidence(Metric):
 
     def _evidence(
         self,
-        artefact: Artefact,
+        artefact: Stage,
         reading: Reading,
         test_set: str,
         labels: Sequence[Mapping[str, bool]] | None = None,
@@ -443,3 +433,21 @@ def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Mea
             yield m, m.file(name)
         except StoreError as error:
             log.warning("%s", error)
+
+
+def _weighed(job: Job) -> tuple[WeighedSentences, Corpus, str, Sequence[Mapping[str, bool]] | None]:
+    """Return weighed translations of a job, their corpus, what it counts in, and people's labels.
+
+    The translations are the system's own, or a file's; labels are None where these have none.
+    """
+    input_file = job.input_file("outputs")
+    if input_file is None:
+        return job.weighed_sentences(), job.corpus, job.texts.test_set, None
+    if input_file.format != ANNOTATED:
+        texts = job.outputs().texts
+        return job.weighed_sentences(targets=texts), job.corpus, job.texts.test_set, None
+    corpus = AnnotatedCorpus(input_file.path, job.corpus)
+    weighed_sentences = job.weighed_sentences(corpus=corpus, targets=corpus.translations())
+    labels = [row.labels for row in corpus.rows]
+    # Annotated translations are a test set of their own.
+    return weighed_sentences, corpus, f"annotated {input_file.fingerprint}", labels

@@ -18,7 +18,7 @@ from xnmt_bench.corpora.tokens import align_tokens, split_words
 from xnmt_bench.errors import DataError, NotApplicable
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences, require_words, skip_unreadable
-from xnmt_bench.store import Artefact, Store, file_hash, fingerprint
+from xnmt_bench.store import Stage, Store, file_hash, fingerprint
 from xnmt_bench.words import Tokens
 from xnmt_bench.words.eflomal import align, aligner
 from xnmt_bench.words.pieces import best_links
@@ -33,7 +33,7 @@ Pairs = Mapping[int, tuple[str, str]]  # source and translation by the sentence'
 
 def by_eflomal(
     store: Store, pairs_by_number: Pairs, learn_from: Path | Corpus | None = None
-) -> tuple[Artefact, dict[int, Links]]:
+) -> tuple[Stage, dict[int, Links]]:
     """Return the union of eflomal's two directions, over words that stand between blanks.
 
     Args:
@@ -72,7 +72,7 @@ def by_eflomal(
 
 def of_file(
     store: Store, path: Path, pairs_by_number: Pairs, sentences: int
-) -> tuple[Artefact, dict[int, Links]]:
+) -> tuple[Stage, dict[int, Links]]:
     """Return the links of a file in Pharaoh's form.
 
     Args:
@@ -113,9 +113,9 @@ def _single(text: str) -> str:
 
 def _store_links(
     store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
-) -> tuple[Artefact, dict[int, Links]]:
+) -> tuple[Stage, dict[int, Links]]:
     """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
-    artefact = store.make("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
+    artefact = store.stage("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
 
 
@@ -125,7 +125,7 @@ def _pairs_id(pairs_by_number: Pairs) -> str:
 
 def of_relevance(
     store: Store, weighed_sentences: WeighedSentences, pairs_by_number: Pairs
-) -> tuple[Artefact, dict[int, Links]]:
+) -> tuple[Stage, dict[int, Links]]:
     """Link each target word to the source word of greatest relevance, in the explained sentences.
 
     Args:
@@ -163,7 +163,7 @@ def of_relevance(
     )
 
 
-def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, dict[int, Links]]:
+def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Stage, dict[int, Links]]:
     """Return the sure links of annotated sentences.
 
     Raises:
@@ -177,9 +177,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Artefact, 
     return _store_links(store, lambda folder: _written(gold_links, folder), links_id)
 
 
-def of_rule(
-    store: Store, suite: Suite, pairs_by_number: Pairs
-) -> tuple[Artefact, dict[int, Links]]:
+def of_rule(store: Store, suite: Suite, pairs_by_number: Pairs) -> tuple[Stage, dict[int, Links]]:
     """Return the links that a generated suite tells from the form of its sentences.
 
     Raises:

@@ -262,6 +262,7 @@ class Consistency(SumMetric):
             yield self.plan(
                 job,
                 partial(self._evidence, translation_set, morphology, resolver),
+                translation_set.stages,
                 late_content=partial(_system_content, job) if of_relevance else dict,
                 of_system=translation_set.own,
                 doubts=list,  # those about the links and genders come with the evidence
@@ -445,7 +446,7 @@ class Consistency(SumMetric):
             write_judged(suite, items, translations, judged, folder)
             return {}
 
-        artefact = job.store.make(
+        artefact = job.store.stage(
             "consistency_judged",
             work,
             version=4,
@@ -461,7 +462,7 @@ class Consistency(SumMetric):
                 write_entity_relevance(weights, items, judged, folder)
                 return {}
 
-            relevance_artefact = job.store.make(
+            relevance_artefact = job.store.stage(
                 "consistency_relevance",
                 write_relevance,
                 version=2,

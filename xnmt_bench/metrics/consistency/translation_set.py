@@ -26,7 +26,7 @@ from xnmt_bench.metrics.consistency.mention_links import (
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.weighed_sentences import WeighedSentences
 from xnmt_bench.rules.extract import GOLDEN
-from xnmt_bench.store import Artefact, fingerprint
+from xnmt_bench.store import Stage, fingerprint
 
 REFERENCE = "reference"  # people's translations, as the name of a system
 
@@ -73,6 +73,10 @@ class TranslationSet:
         choice = {"sources": sources, "max_length": settings.corpus.max_length}
         return {SENTENCES: fingerprint(choice)}
 
+    def stages(self) -> list[Stage]:
+        """Return the stages behind the translations; none of people's or a file's."""
+        return self.job.output_stages(self.corpus) if self.own else []
+
     @cached_property
     def pairs(self) -> Pairs:
         """Source and translation by number; a system leaves out what has too many subwords."""
@@ -88,9 +92,7 @@ class TranslationSet:
             texts = dict(zip(outputs.number_N.tolist(), output_texts, strict=True))
         return {n: (sentences[n].source, text) for n, text in texts.items()}
 
-    def links(
-        self, how: str, learn_from: Path | Corpus | None
-    ) -> tuple[Artefact, dict[int, Links]]:
+    def links(self, how: str, learn_from: Path | Corpus | None) -> tuple[Stage, dict[int, Links]]:
         """Return which words of it are linked; see `links`.
 
         Args:

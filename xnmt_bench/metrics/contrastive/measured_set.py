@@ -20,6 +20,7 @@ from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
 from xnmt_bench.metrics.contrastive.groups import write_groups
 from xnmt_bench.nmt.comparing import Comparison, Ties
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.store import Stage
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,13 @@ class MeasuredSet:
         """Which groups the system can read."""
         return self.comparison.scored_G(self.scores.of(self.number))
 
+    def stages(self) -> list[Stage]:
+        """Return the stage behind the scores; none of a file's."""
+        job = self.scores.job
+        if job.input_file("scores") is not None:
+            return []
+        return [job.scored(self.scores.passages(self.number))]
+
     @cached_property
     def _made_by(self) -> str:
         """The fingerprint of the scores."""
@@ -147,7 +155,7 @@ class MeasuredSet:
             write_groups(self.comparison, self.scores.of(self.number), self.right_G, folder)
             return {}
 
-        artefact = self.scores.job.store.make(
+        artefact = self.scores.job.store.stage(
             "contrastive_groups",
             work,
             version=1,

@@ -145,7 +145,9 @@ class Contrastive(SumMetric):
                 content = {"set": comparison.contrastive_set.fingerprint}
                 make = partial(measured.evidence, member_G)
                 doubts = partial(getattr, measured, "doubts")  # once the row is measured
-                yield self.plan(job, make, doubts=doubts, content=content, **identity)
+                yield self.plan(
+                    job, make, measured.stages, doubts=doubts, content=content, **identity
+                )
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
                 # Chance stands beside each part: sets have unlike numbers of variants.

@@ -44,7 +44,7 @@ from xnmt_bench.options import Natural, Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
-from xnmt_bench.store import Artefact, write_atomically
+from xnmt_bench.store import Stage, write_atomically
 from xnmt_bench.words.significance import significant
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,8 @@ class CorefAttention(SumMetric):
             for side, subset in product(SIDES, SUBSETS):
                 row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
                 make = partial(self._evidence, context, weighed, side, subset)
-                yield self.plan(job, make, explained=True, **row, links_of=subset)
+                stages = weighed.stages
+                yield self.plan(job, make, stages, explained=True, **row, links_of=subset)
 
     def _evidence(
         self, context: ContextWeights, weighed: _Weighed, side: str, subset: str
@@ -195,7 +196,7 @@ class CorefAttention(SumMetric):
         facts |= genders | {SETTINGS: context.settings | (genders or {"genders": "not judged"})}
         return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
 
-    def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Artefact:
+    def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Stage:
         """Return every link's weight on each side: by the explainer, or by one of its floors."""
         sentences = len(context.sentences)  # says what does not apply, before anything is made
         kind, heatmaps, seed = context.fingerprint, self.heatmaps, job.settings.seed
@@ -239,7 +240,7 @@ class CorefAttention(SumMetric):
             # "All" is left out: it has a row in any case.
             return {"subsets": {side: names[1:] for side, names in subsets.items()}}
 
-        return job.store.make(
+        return job.store.stage(
             "coreference",
             work,
             version=6,  # EOS is a function token
@@ -331,11 +332,15 @@ class _Weighed:
         floor: which floor; empty for the explainer itself.
     """
 
-    def __init__(self, weigh: Callable[[], Artefact], floor: str) -> None:
+    def __init__(self, weigh: Callable[[], Stage], floor: str) -> None:
         self._weigh, self.floor = weigh, floor
-        self._made: Artefact | None = None
+        self._made: Stage | None = None
 
-    def artefact(self, subset: str) -> Artefact | None:
+    def stages(self) -> list[Stage]:
+        """Return the stage that makes them."""
+        return [self._weigh()]
+
+    def artefact(self, subset: str) -> Stage | None:
         """Return the weights for a row of some links; None without such a row.
 
         Raises:
@@ -344,7 +349,9 @@ class _Weighed:
         # Rows of all links come first and say what went wrong; the others then have no row.
         if subset == ALL:
             try:
-                self._made = self._weigh()
+                stage = self._weigh()
+                _ = stage.artefact  # made here, since this is where it may not apply
+                self._made = stage
             except NotApplicable:
                 if not self.floor:  # a floor needs a row to compare with
                     raise

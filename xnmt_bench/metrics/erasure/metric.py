@@ -32,6 +32,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.report.panels import family
+from xnmt_bench.store import Stage
 
 three_digits = "{:.3f}".format
 NARROW = 0.01  # limits that differ by less leave no room for an order
@@ -130,12 +131,14 @@ class Erasure(SumMetric):
         """Yield the explainer's row under each removal."""
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
-            yield self.plan(job, make, explained=True, removal=removal)
+            stages = partial(self._stages, job, removal)
+            yield self.plan(job, make, stages, explained=True, removal=removal)
             # Limits are of curves, so without curves there is nothing to search.
             if min(self.limited, self.curves):
                 yield self.plan(
                     job,
                     partial(self._search, job, removal),
+                    partial(self._limits, job, removal),
                     facts={CEILING: True},
                     explainer=SEARCHED,
                     removal=removal,
@@ -149,18 +152,26 @@ class Erasure(SumMetric):
         curves = min(self.curves, sentences)
         return sentences, curves, min(self.limited, curves)
 
+    def _limits(self, job: Job, removal: Removal) -> list[Stage]:
+        """Return the stage of the limits, if curves have any."""
+        *_, limited = self._count(job)
+        return [bound(job, limited, removal, self.beam)] if limited else []
+
+    def _stages(self, job: Job, removal: Removal) -> list[Stage]:
+        sentences, curves, _ = self._count(job)
+        erased = erase_words(job, sentences, curves, removal, self.shares)
+        return [erased, *self._limits(job, removal)]
+
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of one explainer under one removal."""
-        sentences, curves, limited = self._count(job)
-        erased = erase_words(job, sentences, curves, removal, self.shares)
+        erased, *limits = self._stages(job, removal)
         columns, made_by = load_decisions(erased), {"erased": erased.fingerprint}
         flat = int(columns.pop("flat").sum())
         sums = {name: values for name, values in columns.items() if name not in KEYS}
-        if curves:
+        if self.curves:
             # Its own denominator: fewer decisions have a curve than lose words.
             sums["curve_decisions"] = ~np.isnan(columns["deletion"])
-        if limited:
-            bounds = bound(job, limited, removal, self.beam)
+        for bounds in limits:
             made_by["limits"] = bounds.fingerprint
             sums |= _normalise(load_decisions(bounds), columns)
         # Columns are NaN where a decision has no curve, or no limits.
@@ -170,8 +181,7 @@ class Erasure(SumMetric):
 
     def _search(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of the best orders that a search finds, the same for every explainer."""
-        *_, limited = self._count(job)
-        bounds = bound(job, limited, removal, self.beam)
+        [bounds] = self._limits(job, removal)
         columns = load_decisions(bounds)
         lower_N, upper_N = columns["lower"], columns["upper"]
         # Between limits that are nearly equal, rounding alone would decide the share.

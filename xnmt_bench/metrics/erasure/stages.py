@@ -21,14 +21,14 @@ from xnmt_bench.pipeline.decision_table import Columns, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 SHARD = 20  # sentences
 
 
 def erase_words(
     job: Job, sentences: int, curves: int, removal: Removal, shares: Sequence[float]
-) -> Artefact:
+) -> Stage:
     """Return what each decision loses, in the order of the job's explainer.
 
     Args:
@@ -64,7 +64,7 @@ def erase_words(
         shard=1,
         sentences=sentences,
         version=2,
-        relevance=relevances.fingerprint,
+        relevance=relevances,
         labels=labels,
         shares=list(shares),
         curves=curves,
@@ -72,7 +72,7 @@ def erase_words(
     )
 
 
-def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Artefact:
+def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
     """Return the limits of each decision's areas, the same for every explainer.
 
     Args:

@@ -11,13 +11,13 @@ from xnmt_bench.corpora.vocabulary.subwords import current_span
 from xnmt_bench.metrics.erasure.erasing import Decision, order_words, words_of
 from xnmt_bench.pipeline.decision_table import load_decisions
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 KEYS = ("sentence", "step")
 Labels = Mapping[tuple[int, int], int]  # of each decision, by sentence and step
 
 
-def load_labels(artefact: Artefact) -> Labels:
+def load_labels(artefact: Stage) -> Labels:
     """Return the labels of the stage `labels`."""
     columns = load_decisions(artefact, (*KEYS, "label"))
     keys = zip(*(columns[name].tolist() for name in KEYS), strict=True)

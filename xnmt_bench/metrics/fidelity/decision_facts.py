@@ -24,7 +24,7 @@ from xnmt_bench.rules.extract import REAL, TEACHER_FORCING
 from xnmt_bench.rules.sample import write_sample
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import write_relevance, write_rules
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 FACETS_FILE, KL_FILE = "facets.parquet", "kl.parquet"
 HITS_FILE, RULES_FILE, SAMPLE_FILE = "hits.npy", "rules.parquet", "sample.json"
@@ -66,7 +66,7 @@ class TestDecisions:
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
         recipe: dict[str, Any] = {"rules": self.rules.test_artefact, "k": self.rules.k}
-        artefact = self._job.store.make("hits", work, version=3, **recipe)
+        artefact = self._job.store.stage("hits", work, version=3, **recipe)
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
@@ -88,7 +88,7 @@ class TestDecisions:
             # As large as all states, and of no use once the divergences are known.
             states_path.unlink()
 
-        artefact = self._job.store.make(
+        artefact = self._job.store.stage(
             "kl",
             work,
             version=2,
@@ -117,7 +117,7 @@ class TestDecisions:
             "k": self.rules.k,
             "sample": count,
         }
-        folder = self._job.store.make("browsed", work, version=2, **recipe).path
+        folder = self._job.store.stage("browsed", work, version=2, **recipe).path
         return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 
     @cached_property
@@ -157,7 +157,7 @@ class TestDecisions:
         def work(_: Path) -> dict[str, Any]:
             return vars(stored_density(training.path, self.rules.learnable))
 
-        facts = self._job.store.make("density", work, version=1, rules=training).facts
+        facts = self._job.store.stage("density", work, version=1, rules=training).facts
         return Density(facts["rules"], facts["unique"], tuple(facts["bins"]))
 
     @property
@@ -176,7 +176,7 @@ class TestDecisions:
         return list(about_decisions(labels_N, self.rules.target_words, thresholds))
 
     @cached_property
-    def facets(self) -> Artefact:
+    def facets(self) -> Stage:
         """The kind of each test decision, in the store."""
 
         def work(folder: Path) -> None:
@@ -190,9 +190,9 @@ class TestDecisions:
         system = self._job.system
         learnt = system.learnt_texts
         elsewhere: dict[str, Any] = {} if learnt is system.texts else {"learnt": learnt.encoded}
-        return self._job.store.make("facets", work, version=2, **elsewhere, **self._recipe)
+        return self._job.store.stage("facets", work, version=2, **elsewhere, **self._recipe)
 
-    def sample(self, sentences: int) -> Artefact:
+    def sample(self, sentences: int) -> Stage:
         """Return the first test sentences in pieces with the labels, in the store."""
         count = min(sentences, self.rules.test_sentences)
 
@@ -200,4 +200,4 @@ class TestDecisions:
             contexts, subwords = self.rules.test_split, self._job.system.subwords
             write_sample(self.rules.test, contexts, subwords, count, folder / SAMPLE_FILE)
 
-        return self._job.store.make("sample", work, version=1, sample=count, **self._recipe)
+        return self._job.store.stage("sample", work, version=1, sample=count, **self._recipe)

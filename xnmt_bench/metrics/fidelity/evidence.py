@@ -36,7 +36,7 @@ def evidence_of(
     if compare_distributions and judge.gives_distributions:
         columns["kl"] = decisions.kl(judge)
     evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
-    facts = judge.facts() | {JUDGING_SECONDS: judge.judged.seconds}
+    facts = judge.facts() | {JUDGING_SECONDS: judge.judged.artefact.seconds}
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
         errors_N = errors_N[decisions.rules.counted]
@@ -63,7 +63,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     A job without rules has no decisions; the row is written by another explainer's job.
     """
     try:
-        _ = decisions.rules.test_artefact
+        _ = decisions.rules.test_artefact.artefact
     except NotApplicable:
         return None
     evidence = sum_by_sentence(reference, decisions, {}, of_rules=False)

@@ -145,7 +145,13 @@ class Fidelity(SumMetric):
             # A judge that learns from no sentences gives an empty number in place of the late one.
             row_keys = {**keys, **judge.row_keys()}
             return self.plan(
-                job, make, explained=True, late_keys=late_keys, facts=facts, **row_keys
+                job,
+                make,
+                lambda: [judge.judged],
+                explained=True,
+                late_keys=late_keys,
+                facts=facts,
+                **row_keys,
             )
 
         for judge in judges:

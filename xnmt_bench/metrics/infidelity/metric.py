@@ -24,7 +24,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.labels import StoredLabels
 from xnmt_bench.rules.table import SentenceRelevance, sentence_rows
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 SHARD = 50  # sentences
 EQUAL = "equal scores"  # the name of the row of the same score for every word
@@ -100,10 +100,14 @@ class Infidelity(SumMetric):
         nmt = job.explained_identity()["nmt"]
         for removal in self.removals:
             make = partial(self._evidence, job, removal)
-            yield self.plan(job, make, explained=True, removal=removal)
+            stages = partial(self._stages, job, removal)
+            yield self.plan(job, make, stages, explained=True, removal=removal)
             make = partial(self._evidence_of_equal, job, removal)
             equal: dict[str, Any] = {"explainer": EQUAL, "removal": removal, "seed": "", "nmt": nmt}
             yield self.plan(job, make, facts={BLIND: True}, **equal)
+
+    def _stages(self, job: Job, removal: Removal) -> list[Stage | None]:
+        return [job.relevance(TEACHER_FORCING).source, self._erase(job, removal)]
 
     def _evidence(self, job: Job, removal: Removal) -> Evidence:
         """Return the sums of the explainer under one removal."""
@@ -122,14 +126,19 @@ class Infidelity(SumMetric):
         ]
         return self._sum(job, relevances, labels_by_number, {"erased": table.fingerprint}, {})
 
-    def _erase(self, job: Job, removal: Removal) -> Artefact:
+    def _erase(self, job: Job, removal: Removal) -> Stage:
         """Return what the system says with words erased at random."""
-        decisions, split = job.explained.decisions, job.texts.split(EVALUATED)
+        decisions, texts = job.explained.decisions, job.texts
         sentences = decisions.count(EVALUATED, self.sentences)
         labels = decisions.labels(EVALUATED, TEACHER_FORCING)
-        stored = StoredLabels(labels.path, EVALUATED, decisions.extraction.shard_sentences)
 
-        def compute(index: int) -> dict[str, Any]:
+        def read() -> Iterator[tuple[StoredLabels, int]]:
+            size = decisions.extraction.shard_sentences
+            stored = StoredLabels(labels.path, EVALUATED, size)
+            return ((stored, index) for index in range(sentences))
+
+        def compute(part: tuple[StoredLabels, int]) -> dict[str, Any]:
+            (stored, index), split = part, texts.split(EVALUATED)
             # Sentence by sentence: one draw of erased words serves all its steps.
             ids, model = (split.source[index], split.target[index]), job.system.model
             # Labels of the unchanged system: erased words change its probability and not its
@@ -149,7 +158,7 @@ class Infidelity(SumMetric):
             job,
             "erased_at_random",
             "erased at random",
-            lambda: range(sentences),
+            read,
             compute,
             shard=SHARD,
             sentences=sentences,
@@ -220,7 +229,7 @@ class ErasedLabels:
     erased_RN: np.ndarray
 
 
-def load_erased(table: Artefact) -> dict[int, ErasedLabels]:
+def load_erased(table: Stage) -> dict[int, ErasedLabels]:
     """Return what labels lose, by number of the sentence."""
     # In memory: a few numbers a decision, of the test set alone.
     columns = load_decisions(table)

@@ -70,7 +70,7 @@ class Quality(SumMetric):
         """Yield the system's translations, or a file's."""
         require_tokenizers(job.corpus.target_language)
         # One row for all scores: they are of the same translations.
-        yield self.plan(job, lambda: self._measured(job))
+        yield self.plan(job, lambda: self._measured(job), job.output_stages)
 
     def _measured(self, job: Job) -> Evidence:
         outputs, language = job.outputs(), job.corpus.target_language
@@ -107,7 +107,7 @@ class Quality(SumMetric):
 
         # All three texts, since the outputs' fingerprint is of the translations alone.
         recipe: dict[str, Any] = {"texts": fingerprint({"texts": texts}), "model": named}
-        artefact = job.store.make("comet", work, version=3, cheap=True, **recipe)
+        artefact = job.store.stage("comet", work, version=3, cheap=True, **recipe)
         # Without pickles, which could run code from a store that came from elsewhere.
         return np.load(artefact.path / COMET_FILE, allow_pickle=False), named
 

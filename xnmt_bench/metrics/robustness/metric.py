@@ -31,6 +31,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.panels import family
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import RULE_SIDES
+from xnmt_bench.store import Stage
 
 three_digits = "{:.3f}".format
 
@@ -101,7 +102,14 @@ class Robustness(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
-        yield self.plan(job, lambda: self._evidence(job), explained=True)
+        make, stages = partial(self._evidence, job), partial(self._stages, job)
+        yield self.plan(job, make, stages, explained=True)
+
+    def _stages(self, job: Job) -> list[Stage | None]:
+        sentences = job.explained.decisions.count(EVALUATED, self.sentences)
+        moved, permuted = self._move(job, sentences), self._permute(job, sentences)
+        needed = [job.relevance(TEACHER_FORCING), *moved, *permuted.values()]
+        return [relevances.source for relevances in needed]
 
     def _evidence(self, job: Job) -> Evidence:
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)

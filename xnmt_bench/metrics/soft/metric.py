@@ -20,7 +20,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.store import Artefact
+from xnmt_bench.store import Stage
 
 three_digits = "{:.3f}".format
 SHARD = 20  # sentences
@@ -97,7 +97,7 @@ class SoftErasure(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
-        yield self.plan(job, lambda: self._evidence(job), explained=True)
+        yield self.plan(job, lambda: self._evidence(job), lambda: [self._move(job)], explained=True)
 
     def _evidence(self, job: Job) -> Evidence:
         table = self._move(job)
@@ -107,7 +107,7 @@ class SoftErasure(SumMetric):
         facts = {"flat": int(columns["flat"].sum())}
         return evidence_of_sentences(job, *units, {"distances": table.fingerprint}, settings, facts)
 
-    def _move(self, job: Job) -> Artefact:
+    def _move(self, job: Job) -> Stage:
         """Return how far each decision's distribution moves, by the relevance of the explainer."""
         relevances = job.relevance(TEACHER_FORCING)
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
@@ -139,7 +139,7 @@ class SoftErasure(SumMetric):
             shard=SHARD,
             sentences=sentences,
             version=1,
-            relevance=relevances.fingerprint,
+            relevance=relevances,
             samples=self.samples,
             retention=self.retention,
             seed=self.draws,

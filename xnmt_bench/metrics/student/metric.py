@@ -42,6 +42,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
 from xnmt_bench.pipeline.texts import name_sentences
 from xnmt_bench.report.panels import settings_of
+from xnmt_bench.store import Stage
 
 two_digits = "{:.2f}".format
 WITHOUT = "no map"  # the row of the student without maps
@@ -169,12 +170,19 @@ class Student(SumMetric):
         for operator, map_of in product(self.operators, self.maps):
             keys: dict[str, Any] = {"operator": operator, "map": map_of, "seed": seed}
             make = partial(self._evidence, job, students, operator, "own", map_of)
-            yield self.plan(job, make, explained=True, **keys)
+            stages = partial(self._stages, students, operator, "own", map_of)
+            yield self.plan(job, make, stages, explained=True, **keys)
             for guide in self.controls:
                 make = partial(self._evidence, job, students, operator, guide, map_of)
                 # Blind: a control shows what a gain is worth, and stands apart from ranked rows.
                 row_name = controls[guide]
-                yield self.plan(job, make, facts={BLIND: True}, explainer=row_name, **keys)
+                stages = partial(self._stages, students, operator, guide, map_of)
+                yield self.plan(job, make, stages, facts={BLIND: True}, explainer=row_name, **keys)
+
+    def _stages(
+        self, students: Students, operator: Operator, guide: Guide, map_of: MapOf
+    ) -> list[Stage]:
+        return [students.outputs(operator, guide, map_of)]
 
     def _evidence(
         self, job: Job, students: Students, operator: Operator, guide: Guide, map_of: MapOf

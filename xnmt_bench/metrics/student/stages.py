@@ -18,6 +18,7 @@ from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.lazy import Lazy
 from xnmt_bench.metrics.student.guided import GuidedTransformer, Operator
 from xnmt_bench.metrics.student.maps import (
     ExchangedMaps,
@@ -32,7 +33,7 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
-from xnmt_bench.store import Artefact, Work
+from xnmt_bench.store import Stage, Work
 
 WEIGHTS, MAPS, TEXTS = "student.safetensors", "maps.f4", "outputs.parquet"
 # Whose maps a student reads: none, the explainer's, or the explainer's of another sentence.
@@ -57,7 +58,7 @@ class StudentOptions:
     validation_share: float
 
 
-class Students:
+class Students(Lazy):
     """The students of a job's system and explainer.
 
     Args:
@@ -96,7 +97,7 @@ class Students:
         decisions = self._job.decisions()
         return decisions.split(name, scenario), decisions.count_readable(name, scenario)
 
-    def _maps(self, name: Split, scenario: Scenario) -> Artefact:
+    def _maps(self, name: Split, scenario: Scenario) -> Stage:
         """Return the explainer's maps of a split."""
         # Source words alone: a map guides attention to the source alone.
         relevances = self._job.relevance(scenario, source_alone=True, split=name)
@@ -104,9 +105,7 @@ class Students:
         def work(folder: Path) -> None:
             write_maps(relevances, self._split(name, scenario)[0], folder / MAPS)
 
-        return self._job.store.make(
-            "student_maps", work, version=1, relevance=relevances.fingerprint
-        )
+        return self._job.store.stage("student_maps", work, version=1, relevance=relevances)
 
     def _open_maps(self, guide: Guide, name: Split, scenario: Scenario) -> Maps | None:
         if guide == "none":
@@ -127,7 +126,7 @@ class Students:
     def _fresh(self, operator: Operator | None) -> GuidedTransformer:
         return GuidedTransformer(*self._job.texts.subwords, operator, **self._options.sizes)
 
-    def trained(self, operator: Operator, guide: Guide) -> Artefact:
+    def trained(self, operator: Operator, guide: Guide) -> Stage:
         """Return a student that learnt the references, with maps that guide its attention.
 
         Args:
@@ -170,7 +169,7 @@ class Students:
             save_model(module.model, str(folder / WEIGHTS))  # type: ignore[arg-type]
             return dict(facts)
 
-        return job.store.make(
+        return job.store.stage(
             "student",
             work,
             version=1,
@@ -185,7 +184,7 @@ class Students:
             **recipe,
         )
 
-    def outputs(self, operator: Operator, guide: Guide, map_of: MapOf) -> Artefact:
+    def outputs(self, operator: Operator, guide: Guide, map_of: MapOf) -> Stage:
         """Return a student's translations of the test set, and log-likelihoods.
 
         Args:
@@ -210,7 +209,7 @@ class Students:
             numbers = {"sentence": split.number[:sentences]}
             write_table(pa.table(numbers | columns), folder / TEXTS)
 
-        return self._job.store.make(
+        return self._job.store.stage(
             "student_outputs",
             work,
             version=1,
@@ -265,7 +264,7 @@ def translate_and_score(
     return {"text": texts, "log_likelihood": log_p_N, "steps": steps_N}
 
 
-def read_outputs(outputs: Artefact) -> dict[str, Any]:
+def read_outputs(outputs: Stage) -> dict[str, Any]:
     """Return the columns of a student's outputs, as lists and arrays."""
     table = read_table(outputs.path / TEXTS)
     columns = {name: table[name].to_numpy() for name in ("sentence", "log_likelihood", "steps")}
