@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from bundled import make_results
-from conftest import ROOT, command, configure
-from moments import JOB
 
+from support.bundle_files import make_results
+from support.commands import command
+from support.configurations import configure
+from support.interruptions import JOB
+from support.paths import ROOT
 from xnmt_bench import registry
 from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.errors import ConfigError, DataError, StoreError, XnmtError

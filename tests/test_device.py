@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import batch_of, command, configure, make_scarce, overrides, trained
 from torch import nn
 
 from proxies.scoring import log_likelihoods
+from support.commands import command
+from support.configurations import configure, overrides
+from support.systems import batch_of, make_scarce, trained
 from xnmt_bench import load_model
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SIZES, SMALL, command
-from debug_page import unpacked
 
+from support.commands import command
+from support.configurations import SIZES, SMALL
+from support.debug_page_reader import unpacked
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 

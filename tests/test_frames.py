@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
 
 import xnmt_bench
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity

@@ -11,9 +11,11 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import DATA, ROOT, command, configure
 
 import xnmt_bench
+from support.commands import command
+from support.configurations import configure
+from support.paths import DATA, ROOT
 from xnmt_bench.cli import default_system
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain

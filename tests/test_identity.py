@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import configure
-from measured import Tables
 from omegaconf import OmegaConf
 
+from support.configurations import configure
+from support.example_rows import Tables
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units

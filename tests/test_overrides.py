@@ -4,11 +4,11 @@ from types import SimpleNamespace
 from typing import get_args, get_origin
 
 import pytest
-from conftest import configure
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from pydantic import BaseModel
 
+from support.configurations import configure
 from xnmt_bench import schema
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.overrides import SENTENCES, quote, quoted, split, texts

@@ -3,8 +3,9 @@
 import logging
 
 import pytest
-from conftest import command, configure
 
+from support.commands import command
+from support.configurations import configure
 from xnmt_bench import progress
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import Plan, Step, plan_job

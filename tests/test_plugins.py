@@ -11,7 +11,10 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import ROOT, batch_of, command, double
+
+from support.commands import command
+from support.paths import ROOT
+from support.systems import batch_of, double
 
 TINY = [
     "corpus.train=300", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",

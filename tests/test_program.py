@@ -8,9 +8,10 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
-from conftest import ROOT, command
 
 import xnmt_bench.registry as registry
+from support.commands import command
+from support.paths import ROOT
 from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.help import CONF, help_text

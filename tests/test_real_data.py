@@ -3,7 +3,9 @@
 import csv
 
 import pytest
-from conftest import DATA, command
+
+from support.commands import command
+from support.paths import DATA
 
 pytestmark = [pytest.mark.long, pytest.mark.shared("multi30k")]
 

@@ -4,7 +4,9 @@ import re
 from zipfile import ZipFile
 
 import pytest
-from conftest import ROOT, command
+
+from support.commands import command
+from support.paths import ROOT
 
 DEMO = ROOT / "docs" / "recorded" / "demo.zip"
 PAGES = {"README.md": ROOT / "README.md", "demo.md": ROOT / "docs" / "recorded" / "demo.md"}

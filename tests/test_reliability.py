@@ -9,12 +9,14 @@ import shutil
 import time
 from pathlib import Path
 
-import forked
 import pytest
-from conftest import ROOT, command, configure
-from moments import table
 from test_plugins import install
 
+from support import commands
+from support.commands import command
+from support.configurations import configure
+from support.interruptions import table
+from support.paths import ROOT
 from xnmt_bench.errors import TRAIN_FIRST
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import file_hash
@@ -95,7 +97,7 @@ def untouched(whole):
 def start(folder, errors=Path(os.devnull)):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     arguments = [*TINY, *places(folder)]
-    return forked.start_script(
+    return commands.start_script(
         ROOT / "train.py", arguments, folder, environment, Path(os.devnull), errors
     )
 

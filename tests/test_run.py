@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from conftest import configure, overrides
 
 import xnmt_bench.nmt.loading
 import xnmt_bench.store
+from support.configurations import configure, overrides
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import OK, read
 from xnmt_bench.metrics.consistency import Consistency

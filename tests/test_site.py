@@ -12,7 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from conftest import ROOT, screen
+
+from support.browser import screen
+from support.paths import ROOT
 
 SITE = ROOT / "docs" / "site"
 BUILT = "XNMT_BENCH_SITE"  # names the folder of a site that is built

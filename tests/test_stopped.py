@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 from filelock import FileLock
-from moments import NO_SPACE, Full, Kill, Signal, Trap, run, table
+
+from support.interruptions import NO_SPACE, Full, Kill, Signal, Trap, run, table
 
 
 class Untouched(NamedTuple):

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ROOT, configure
-from measured import AER, FIDELITY, Tables, decisions, measured
 from omegaconf import OmegaConf
 
+from support.configurations import configure
+from support.example_rows import AER, FIDELITY, Tables, decisions, measured
+from support.paths import ROOT
 from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.analyses.ranking import Ranking
 from xnmt_bench.corpora.formats.alignment import Alignment

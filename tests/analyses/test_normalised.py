@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import AER, FIDELITY, decisions, measured
 
+from support.example_rows import AER, FIDELITY, decisions, measured
 from xnmt_bench.analyses.normalised import Normalised
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable

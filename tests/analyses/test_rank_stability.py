@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import FIDELITY, SYSTEM, decisions, measured
 
+from support.example_rows import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.rank_stability import RankStability, stability
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured import FIDELITY, SYSTEM, decisions, measured
 
+from support.example_rows import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.significance import Significance
 from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.errors import NotApplicable

@@ -16,7 +16,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bundled import (
+
+from support.bundle_files import (
     make_bundle,
     make_results,
     members,
@@ -25,9 +26,9 @@ from bundled import (
     row_name,
     with_files,
 )
-from conftest import DATA, Hostile
-from measured import SYSTEM, scored
-
+from support.example_rows import SYSTEM, scored
+from support.paths import DATA
+from support.pickles import Hostile
 from xnmt_bench.bundles import archive
 from xnmt_bench.bundles.archive import Limits, unpack
 from xnmt_bench.bundles.pool import pool

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bundled import make_results, members, rewritten, with_files
-from conftest import command
+
+from support.bundle_files import make_results, members, rewritten, with_files
+from support.commands import command
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
 

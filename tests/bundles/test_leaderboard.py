@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from bundled import make_bundle, make_results, members, rewritten
-from conftest import screen
-from measured import SYSTEM, measured
 
+from support.browser import screen
+from support.bundle_files import make_bundle, make_results, members, rewritten
+from support.example_rows import SYSTEM, measured
 from xnmt_bench.bundles.leaderboard import write_leaderboard
 from xnmt_bench.errors import MissingError
 from xnmt_bench.measuring.bootstrap import Draws

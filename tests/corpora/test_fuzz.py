@@ -8,8 +8,8 @@ import random
 import shutil
 
 import pytest
-from conftest import ROOT
 
+from support.paths import ROOT
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.corpora.formats.fairseq import FairseqBinCorpus
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull

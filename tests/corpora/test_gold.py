@@ -1,8 +1,9 @@
 """Gold-aligned test sets, and corpora read the other way round."""
 
 import pytest
-from conftest import DATA, configure
 
+from support.configurations import configure
+from support.paths import DATA
 from xnmt_bench.corpora.gold import GoldCorpus, read_pairs
 from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence

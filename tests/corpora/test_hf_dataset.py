@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.formats.hf_dataset import HFDataset
 from xnmt_bench.corpora.sentence import Sentence, lang_pair
 from xnmt_bench.errors import DataError, XnmtError

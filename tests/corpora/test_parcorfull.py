@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from conftest import DATA
 
+from support.paths import DATA
 from xnmt_bench.corpora.formats.mmax import document_names, read_document
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull, carried
 from xnmt_bench.corpora.formats.tsv import TsvCorpus

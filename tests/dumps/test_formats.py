@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from conftest import Hostile
-from dumped import FORMATS, read
 
+from support.attention_dumps import FORMATS, read
+from support.pickles import Hostile
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.from_file import FromFile

@@ -8,8 +8,10 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import ROOT, Hostile, configure
 
+from support.configurations import configure
+from support.paths import ROOT
+from support.pickles import Hostile
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.dumps import inseq, inseq_file
 from xnmt_bench.dumps.inseq import Inseq

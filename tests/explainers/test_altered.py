@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide

@@ -5,8 +5,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import DATA, ROOT, batch_of, configure, double, overrides
 
+from support.configurations import configure, overrides
+from support.paths import DATA, ROOT
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers import alti, value_zeroing

@@ -8,9 +8,9 @@ import torch
 from captum._utils.models.model import Model
 from captum.attr import IntegratedGradients as CaptumIntegrated
 from captum.attr._core.lime import LimeBase, get_exp_kernel_similarity_function
-from conftest import batch_of, double, trained
 from test_exactness import visible
 
+from support.systems import batch_of, double, trained
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers import shapley
 from xnmt_bench.explainers.base import decide

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from compiled import CUES, SPECIAL, WORDS, compiled
 
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.explainers.base import decide

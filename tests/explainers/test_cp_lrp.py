@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from conftest import batch_of, double
 from test_blocks import opened
 from torch import nn
 
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.cp_lrp import _hold_deviation, held_constant

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import batch_of
 
+from support.systems import batch_of
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer

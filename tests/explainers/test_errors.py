@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import batch_of, command, double
 
+from support.commands import command
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from captum.attr import InputXGradient, Saliency
-from conftest import batch_of, double
 
+from support.systems import batch_of, double
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import batch_of, double
 from test_exactness import assert_same, visible
 
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import UNK, WORDS
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide

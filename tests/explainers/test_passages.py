@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from conftest import CONTEXT_AWARE, GENERATED, TRANSFORMER, command, configure, context_aware
 
+from support.commands import command
+from support.configurations import CONTEXT_AWARE, GENERATED, TRANSFORMER, configure
+from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explain import _passage

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import batch_of, double, trained
 
+from support.systems import batch_of, double, trained
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.switched import SwitchedOff

@@ -1,8 +1,8 @@
 """Rollout against a walk through the layers, word by word."""
 
 import pytest
-from conftest import batch_of, double
 
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 
 import xnmt_bench
+from support.paths import ROOT
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import Explanation
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file
 
 from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet, trained_proxy

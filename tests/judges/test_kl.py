@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from conftest import configure, make_scarce, overrides
 
 from proxies.data import narrowest, open_decisions
 from proxies.lessons import ProxyTrainingOptions
+from support.configurations import configure, overrides
+from support.systems import make_scarce
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base_untuned import Base

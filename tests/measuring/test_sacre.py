@@ -5,8 +5,8 @@ import logging
 import numpy as np
 import pytest
 import sacrebleu
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.languages import tokenizer_name
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write

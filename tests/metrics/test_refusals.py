@@ -1,10 +1,11 @@
 """Metrics refuse what knows nothing of the model, and what says the opposite of what it knows."""
 
 import pytest
-from conftest import DISCOURSE, ROOT, configure, overrides
-from measured import Tables
 from omegaconf import OmegaConf
 
+from support.configurations import DISCOURSE, configure, overrides
+from support.example_rows import Tables
+from support.paths import ROOT
 from xnmt_bench import registry
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare

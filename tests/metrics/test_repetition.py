@@ -4,8 +4,9 @@ import csv
 
 import numpy as np
 import pytest
-from conftest import DISCOURSE, command, configure
 
+from support.commands import command
+from support.configurations import DISCOURSE, configure
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.repetition import Repetition, repeated

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import SIZES, SMALL, command, configure
 
+from support.commands import command
+from support.configurations import SIZES, SMALL, configure
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode

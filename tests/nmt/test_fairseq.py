@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, Hostile, command, double
-from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
+from support.commands import command
+from support.paths import ROOT
+from support.pickles import Hostile
+from support.prefix_checks import assert_reads_as_decode
+from support.systems import double
 from xnmt_bench.corpora.formats.fairseq import THEIR_PAD
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words

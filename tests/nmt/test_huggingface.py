@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import Hostile, command, configure, double
-from families import READER, build, teach
-from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file, save_file
 from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
+from support.commands import command
+from support.configurations import configure
+from support.huggingface_models import READER, build, teach
+from support.pickles import Hostile
+from support.prefix_checks import assert_reads_as_decode
+from support.systems import double
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, MARKER, PAD, UNK

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from families import READER, build
 from transformers import AutoTokenizer
 
 import xnmt_bench
+from support.huggingface_models import READER, build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import XnmtError

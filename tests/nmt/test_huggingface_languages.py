@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from families import READER, build
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from support.huggingface_models import READER, build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.huggingface import open_huggingface
 
-# Codes that the models of `families.build` lack.
+# Codes that the models of `huggingface_models.build` lack.
 NEW = {"m2m100": ("__tyv__", "tyv"), "nllb": ("tyv_Cyrl",) * 2, "mbart": ("tyv_XX",) * 2}
 ADDED = {
     "in place of the special tokens": lambda tokenizer, token: tokenizer.add_special_tokens(

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import CONTEXT_AWARE, SYSTEMS, context_aware, double, trained
-from prefixes import assert_reads_as_decode
 
+from support.configurations import CONTEXT_AWARE, SYSTEMS
+from support.prefix_checks import assert_reads_as_decode
+from support.systems import context_aware, double, trained
 from xnmt_bench.corpora.sentence import Planted
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR, current_start
 from xnmt_bench.errors import NotApplicable

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-from conftest import configure
-from families import build
 from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
+from support.configurations import configure
+from support.huggingface_models import build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError

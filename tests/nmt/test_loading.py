@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file, save_file
 
 import xnmt_bench
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.code_hash import code_hash, code_of_plug_in
 from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.nmt import loading
@@ -133,8 +134,7 @@ def test_unknown_architectures_and_sizes_are_named(transformer):
 
 
 def test_given_subwords_are_used(transformer, tmp_path):
-    from conftest import SMALL, configure
-
+    from support.configurations import SMALL, configure
     from xnmt_bench.pipeline.job import Job
 
     source, _ = transformer.system.subwords
@@ -149,8 +149,7 @@ def test_given_subwords_are_used(transformer, tmp_path):
 
 def test_a_trained_system_is_used_without_training(system, tmp_path):
     """`nmt.path` brings its vocabulary along, and nothing is trained."""
-    from conftest import configure, overrides
-
+    from support.configurations import configure, overrides
     from xnmt_bench.pipeline.job import Job
 
     changes = [*overrides(system.settings.nmt.name), f"nmt.path={system.system.path}"]

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import configure
 from safetensors.torch import load_file, save_file
 
+from support.configurations import configure
 from xnmt_bench import fitting
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import XnmtError

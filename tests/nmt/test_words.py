@@ -5,12 +5,12 @@ import re
 import unicodedata
 from itertools import product
 
-import families
 import pytest
 import sentencepiece as spm
 from subword_nmt.learn_bpe import learn_bpe
 from transformers import ByT5Tokenizer
 
+from support.huggingface_models import make_tokenizer
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import (
@@ -77,9 +77,7 @@ def hub(tokenizer):
 
 
 def family(name):
-    makers = {"marian": families._marian, "m2m100": families._m2m100, "t5": families._t5}
-    maker = makers.get(name, families._fairseq_like)
-    return lambda folder: hub(maker(name, folder, (SENTENCES, SENTENCES)))
+    return lambda folder: hub(make_tokenizer(name, folder, (SENTENCES, SENTENCES)))
 
 
 def subword_nmt(folder):

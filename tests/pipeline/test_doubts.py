@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.formats.alignment import Alignment, counts_from_one
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Corpus, Gold

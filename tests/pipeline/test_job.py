@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import configure, overrides
 
+from support.configurations import configure, overrides
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.nmt.batch import Batch

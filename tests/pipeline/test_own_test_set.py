@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import configure, overrides
 
+from support.configurations import configure, overrides
 from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN, REAL

@@ -4,9 +4,10 @@ import csv
 
 import numpy as np
 import pytest
-from conftest import command, configure, overrides
 
 from proxies.scoring import log_likelihoods
+from support.commands import command
+from support.configurations import configure, overrides
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError

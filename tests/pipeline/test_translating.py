@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import DISCOURSE, configure
 
+from support.configurations import DISCOURSE, configure
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.errors import StoreError
 from xnmt_bench.pipeline import outputs

@@ -6,9 +6,9 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from measured import FIDELITY, scored
 from test_heatmap import explanation
 
+from support.example_rows import FIDELITY, scored
 from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.metrics.consistency import moves
 from xnmt_bench.metrics.fidelity import Fidelity, density, facets

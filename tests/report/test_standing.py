@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
 from scipy import stats
 
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare, t_test
 from xnmt_bench.measuring.measurement import BLIND

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from measured import FIDELITY, scored
 
+from support.example_rows import FIDELITY, scored
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.table import csv_columns

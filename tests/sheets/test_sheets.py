@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import command
-from measured import FIDELITY, measured
 
+from support.commands import command
+from support.example_rows import FIDELITY, measured
 from xnmt_bench.errors import DataError
 from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
 from xnmt_bench.measuring.units import Units

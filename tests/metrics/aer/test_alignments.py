@@ -4,8 +4,10 @@ import csv
 import shutil
 
 import pytest
-from conftest import DATA, command, configure, overrides
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws

@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import DATA, command
-from people import answered, as_csv, key_rows, sheet_rows
 
+from support.commands import command
+from support.filled_sheets import answered, as_csv, key_rows, sheet_rows
+from support.paths import DATA
 from xnmt_bench.bundles.pool import pool
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.annotation import Annotation

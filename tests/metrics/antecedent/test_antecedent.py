@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import DISCOURSE, configure
 
+from support.configurations import DISCOURSE, configure
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write

@@ -6,10 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from conftest import double
-from measured import SYSTEM, measured, scored
 from scipy import stats
 
+from support.example_rows import SYSTEM, measured, scored
+from support.systems import double
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import command, configure, context_aware, overrides
-from dumped import DUMPS
 
+from support.attention_dumps import DUMPS
+from support.commands import command
+from support.configurations import configure, overrides
+from support.systems import context_aware
 from xnmt_bench.dumps.json_lines import JsonLines
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import read, write

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import DATA
-from dumped import FORMATS, excerpt, published, read
-from measured import measured
 
+from support.attention_dumps import FORMATS, excerpt, published, read
+from support.example_rows import measured
+from support.paths import DATA
 from xnmt_bench.corpora.formats.annotated import read_annotated
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws

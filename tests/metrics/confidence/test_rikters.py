@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from conftest import DATA
-from dumped import FORMATS, excerpt, read
 
+from support.attention_dumps import FORMATS, excerpt, read
+from support.paths import DATA
 from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
     common,

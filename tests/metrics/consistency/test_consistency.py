@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, command
-from debug_page import unpacked
-from dumped import published
 
+from support.attention_dumps import published
+from support.commands import command
+from support.debug_page_reader import unpacked
+from support.paths import DATA
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import measured
 
+from support.example_rows import measured
 from xnmt_bench.analyses.tuned import Tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws

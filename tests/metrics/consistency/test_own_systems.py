@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, command, configure, overrides
-from debug_page import unpacked
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.debug_page_reader import unpacked
+from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
 from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import DISCOURSE, command, configure
-from debug_page import unpacked
 
+from support.commands import command
+from support.configurations import DISCOURSE, configure
+from support.debug_page_reader import unpacked
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import SIZES, SMALL, command, configure, context_aware, overrides
-from debug_page import unpacked
 
+from support.commands import command
+from support.configurations import SIZES, SMALL, configure, overrides
+from support.debug_page_reader import unpacked
+from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from conftest import GENERATED, TRANSFORMER, command
 
+from support.commands import command
+from support.configurations import GENERATED, TRANSFORMER
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.agreement import Agreement

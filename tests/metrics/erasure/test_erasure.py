@@ -5,9 +5,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from compiled import CUES, SPECIAL, WORDS, compiled
-from conftest import batch_of, command, configure, double, overrides
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable

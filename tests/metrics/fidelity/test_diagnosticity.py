@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
-from measured import FIDELITY, SYSTEM, measured
 
+from support.example_rows import FIDELITY, SYSTEM, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import BLIND

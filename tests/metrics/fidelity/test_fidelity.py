@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from conftest import SYSTEMS, configure, overrides
 
 from proxies.base import Vocabulary
 from proxies.data import loader
@@ -13,6 +12,7 @@ from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
 from proxies.training import ProxyTraining
+from support.configurations import SYSTEMS, configure, overrides
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, UNK
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.fitting import fit
@@ -70,8 +70,7 @@ def test_faithful_explainers_beat_random(workplace, name):
 
 def test_base_with_every_word_is_the_nmt_model_itself(system):
     """Nothing is zeroed, so Base's perplexity is the model's own on its choices."""
-    from conftest import batch_of, double
-
+    from support.systems import batch_of, double
     from xnmt_bench.explainers.base import decide
 
     model, split = double(system.system.model), system.texts.split(EVALUATED)
@@ -94,7 +93,7 @@ def test_base_with_every_word_is_the_nmt_model_itself(system):
 
 def test_base_equals_one_decision_at_a_time(system):
     """Grouping decisions changes nothing."""
-    from conftest import double
+    from support.systems import double
 
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
@@ -107,7 +106,7 @@ def test_base_equals_one_decision_at_a_time(system):
 @pytest.mark.parametrize("removal", ["zero", "mean", "unk", "attention"])
 def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
     """One decision after another, embeddings put together by hand."""
-    from conftest import batch_of, double
+    from support.systems import batch_of, double
 
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
@@ -221,8 +220,7 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
 
 def test_rules_hold_what_the_model_decided(transformer):
     """Labels, probabilities and words, against the model itself."""
-    from conftest import batch_of
-
+    from support.systems import batch_of
     from xnmt_bench.corpora.vocabulary.subwords import EOS
     from xnmt_bench.explainers.base import decide
 

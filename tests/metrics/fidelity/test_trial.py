@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure
-from measured import AER, FIDELITY, measured
 
+from support.configurations import configure
+from support.example_rows import AER, FIDELITY, measured
+from support.systems import batch_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity as captum_infidelity
-from conftest import batch_of, command, configure, double, overrides
 from scipy.optimize import nnls
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.explainers.prediction_difference import PredictionDifference

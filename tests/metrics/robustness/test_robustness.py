@@ -6,11 +6,13 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, command, configure, overrides
-from measured import SYSTEM, measured
 from scipy.stats import spearmanr
 
 import xnmt_bench
+from support.commands import command
+from support.configurations import configure, overrides
+from support.example_rows import SYSTEM, measured
+from support.systems import batch_of
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws

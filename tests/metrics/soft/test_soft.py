@@ -6,8 +6,10 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, command, configure, double, overrides
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure

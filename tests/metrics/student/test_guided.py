@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, double
 
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, guide

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from compiled import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
-from conftest import command, configure, context_aware, overrides
-from measured import measured
 
+from support.commands import command
+from support.configurations import configure, overrides
+from support.example_rows import measured
+from support.handwritten_transformer import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
+from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import context_aware, double
 
+from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
 from xnmt_bench.nmt.batch import DraftOptions, Layout

@@ -10,17 +10,10 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import (
-    CONTEXT_AWARE,
-    DATA,
-    DISCOURSE,
-    DISCOURSE_SIZES,
-    GENERATED,
-    configure,
-    context_aware,
-    double,
-)
 
+from support.configurations import CONTEXT_AWARE, DISCOURSE, DISCOURSE_SIZES, GENERATED, configure
+from support.paths import DATA
+from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.suites.contrastive import as_read, find_sets

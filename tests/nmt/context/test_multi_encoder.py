@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import context_aware, double
 
+from support.systems import context_aware, double
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
 

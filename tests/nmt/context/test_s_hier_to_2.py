@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from conftest import context_aware, double
 
+from support.systems import context_aware, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
 

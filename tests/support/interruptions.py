@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import forked
-
+from support import commands
+from support.paths import ROOT
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.registry import load
 from xnmt_bench.report.report import collect
@@ -50,7 +50,7 @@ JOB = [
     "proxy.training.max_epochs=2",
     "scenario=golden",
     "metric=[fidelity,quality,aer,coref_attention,confidence,repetition,contrastive]",
-    f"metric.contrastive.sets=[{Path(__file__).parent}/fixtures/contrastive.jsonl]",
+    f"metric.contrastive.sets=[{ROOT}/tests/fixtures/contrastive.jsonl]",
     "judge=[base,own,evalx,base_tuned,kl]",
     "bootstrap.samples=20",
     "trainer.progress_bar=false",
@@ -91,7 +91,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
         Its exit status, as `subprocess` gives it, and its standard error.
     """
     errors = folder.with_suffix(".stderr")
-    process = forked.start(_run, folder, errors, trap)
+    process = commands.start(_run, folder, errors, trap)
     process.join(120)
     if process.exitcode is None:
         process.kill()
@@ -102,7 +102,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
 def _run(folder: Path, errors: Path, trap: Trap | None) -> None:
     from xnmt_bench import commands
 
-    forked.redirect(Path(os.devnull), errors)
+    commands.redirect(Path(os.devnull), errors)
     os.chdir(folder)
     sys.argv = ["train.py", *JOB]
     if trap:

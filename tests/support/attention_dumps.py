@@ -4,8 +4,8 @@ import gzip
 import json
 
 import numpy as np
-from conftest import DATA, ROOT
 
+from support.paths import DATA, ROOT
 from xnmt_bench.registry import load
 from xnmt_bench.words import Tokens, Weighed
 

@@ -5,8 +5,8 @@ import json
 import zipfile
 
 import numpy as np
-from measured import FIDELITY, decisions, measured
 
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.bundles.write import Report, write_bundle
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity

@@ -1,4 +1,4 @@
-"""Makes faster what tests do a thousand times: composing configurations, reading the toy corpus."""
+"""Keeps what tests make a thousand times: composed configurations, sentences of the toy corpus."""
 
 import gc
 import os
@@ -25,6 +25,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
+from support.paths import ROOT
 from xnmt_bench.corpora.sentence import Sentence, Split
 from xnmt_bench.corpora.toy import ToyCorpus
 
@@ -41,7 +42,7 @@ KEPT = "XNMT_BENCH_TESTS_COMPOSED"
 kept: dict[str, bytes] = {}
 # Packages whose configurations stay as they are; those of a test's plug-in may not.
 LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
-OWN = Path(__file__).parents[1] / "conf"
+OWN = ROOT / "conf"
 
 
 def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
