@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from support import caches, commands
+from support import caches, forked_commands
 from support.configurations import SYSTEMS
 from support.paths import DATA
 from support.systems import take_stored_weights, trained
@@ -21,8 +21,8 @@ from xnmt_bench.corpora.toy import ToyCorpus
 
 def pytest_configure(config):
     """Start the server of commands for all workers, before they are started."""
-    if config.getoption("numprocesses", None) and commands.ADDRESS not in os.environ:
-        commands.start_server()
+    if config.getoption("numprocesses", None) and forked_commands.ADDRESS not in os.environ:
+        forked_commands.start_server()
 
 
 def pytest_runtest_setup(item):

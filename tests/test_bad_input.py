@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from support.bundle_files import make_results
-from support.commands import command
 from support.configurations import configure
+from support.forked_commands import command
 from support.interruptions import JOB
 from support.paths import ROOT
 from xnmt_bench import registry

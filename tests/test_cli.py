@@ -5,7 +5,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException, ConfigCompositionException
 from omegaconf import OmegaConf
 
-from support.commands import command
+from support.forked_commands import command
 from support.paths import ROOT
 from xnmt_bench.cli import defer_to_jobs, flags_first, guarded, prepare
 from xnmt_bench.overrides import quoted

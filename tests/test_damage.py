@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import command
+from support.forked_commands import command
 from support.interruptions import JOB, StopBefore, run, table
 from xnmt_bench.store import repair
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from proxies.scoring import log_likelihoods
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
 from support.systems import batch_of, make_scarce, trained
 from xnmt_bench import load_model
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit

@@ -24,9 +24,9 @@ import hydra
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from support import commands as forked_commands
-from support.commands import command as run_command
+from support import forked_commands
 from support.configurations import DISCOURSE
+from support.forked_commands import command as run_command
 from support.paths import ROOT
 from xnmt_bench.cli import _unknown_choices
 from xnmt_bench.overrides import quoted

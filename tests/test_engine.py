@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
-from support import commands
+from support import forked_commands
 from support.paths import ROOT
 from xnmt_bench import engine
 from xnmt_bench.errors import ConfigError, XnmtError
@@ -80,13 +80,13 @@ def arguments(folder, *more):
 
 def run(folder, *more, environment=None):
     environment = {**(environment or os.environ), "OMP_NUM_THREADS": "1"}
-    return commands.run(ROOT / "train.py", arguments(folder, *more), ROOT, environment)
+    return forked_commands.run(ROOT / "train.py", arguments(folder, *more), ROOT, environment)
 
 
 def start(folder, environment, *more):
     """Starts a run; what it says goes into a file."""
     files = folder / "output", folder / "errors"
-    return commands.start_script(
+    return forked_commands.start_script(
         ROOT / "train.py", arguments(folder, *more), ROOT, environment, *files
     )
 
@@ -264,7 +264,7 @@ def test_without_ray_one_line_says_what_to_install(tmp_path):
 
 
 def test_one_process_imports_no_ray(tmp_path):
-    process = commands.start(ask_for_ray, arguments(tmp_path, "metric=[]"))
+    process = forked_commands.start(ask_for_ray, arguments(tmp_path, "metric=[]"))
     assert end(process) == 0
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.configurations import SIZES, SMALL
 from support.debug_page_reader import unpacked
+from support.forked_commands import command
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 
@@ -23,7 +23,7 @@ EXPLAINERS = ("gradient_norm", "random")
 
 
 @pytest.fixture(scope="module")
-def results(transformer, workplace, tmp_path_factory):
+def figure1_results(transformer, workplace, tmp_path_factory):
     """The results of Figure 1 on a small scale."""
     folder = tmp_path_factory.mktemp("figure1")
     options = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
@@ -37,18 +37,18 @@ def results(transformer, workplace, tmp_path_factory):
     return folder / "results"
 
 
-def test_numbers_table_and_figure(results):
-    with (results / "fidelity_k.csv").open() as file:
+def test_numbers_table_and_figure(figure1_results):
+    with (figure1_results / "fidelity_k.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(r["explainer"], r["k"], r["result"]) for r in rows} == {
         (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
     }
     for ending in ("svg", "png", "tex", "md", "txt"):
-        assert (results / f"fidelity_k.{ending}").stat().st_size > 0
+        assert (figure1_results / f"fidelity_k.{ending}").stat().st_size > 0
 
 
-def test_the_page_is_whole_by_itself(results):
-    page = (results / "report.html").read_text(encoding="utf-8")
+def test_the_page_is_whole_by_itself(figure1_results):
+    page = (figure1_results / "report.html").read_text(encoding="utf-8")
     for outside in ("http://", "https://", 'src="/', "<link"):
         assert outside not in page
     for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
@@ -58,12 +58,16 @@ def test_the_page_is_whole_by_itself(results):
     assert re.findall(r'<section id="(.*?)">', page) == list(sections)
 
 
-def test_figure_3_lists_words_without_a_gold_link(results, workplace, transformer, tmp_path):
-    results = shutil.copytree(results, tmp_path / "results")  # another report, another page
+def test_figure_3_lists_words_without_a_gold_link(
+    figure1_results, workplace, transformer, tmp_path
+):
+    figure1_results = shutil.copytree(
+        figure1_results, tmp_path / "results"
+    )  # another report, another page
     read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
-                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+                   f"results={figure1_results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
     assert read.returncode == 0, read.stderr
-    with (results / "fidelity_unaligned.csv").open() as file:
+    with (figure1_results / "fidelity_unaligned.csv").open() as file:
         rows = list(csv.DictReader(file))
     texts, target = transformer.texts, transformer.system.subwords[1]
     split, gold = texts.split("test"), texts.gold("test")
@@ -76,12 +80,12 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
         assert word not in {j for _, j in gold[number].possible}
         assert row["target"] == target.pieces([ids[step]])[0].replace("▁", "")
     assert {r["explainer"] for r in rows} == set(EXPLAINERS)
-    assert (results / "fidelity_facets.svg").exists()
-    assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
+    assert (figure1_results / "fidelity_facets.svg").exists()
+    assert "gold link of the target word" in (figure1_results / "fidelity_facets.md").read_text()
 
 
-def test_the_page_shows_the_relevance_in_the_store(results, workplace):
-    paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
+def test_the_page_shows_the_relevance_in_the_store(figure1_results, workplace):
+    paths = sorted((figure1_results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     store = Store(workplace / "store")
     folders = {artefact.fingerprint: artefact.path for artefact in store.all("rules")}
@@ -92,9 +96,9 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
     }
     assert set(rules) == set(EXPLAINERS)
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
-    path = results / "measurements" / "fidelity" / "files" / sample
+    path = figure1_results / "measurements" / "fidelity" / "files" / sample
     sentences = json.loads(path.read_text(encoding="utf-8"))
-    listings = unpacked(results / "debug.html")
+    listings = unpacked(figure1_results / "debug.html")
     # Those that ask the model stand in front of blind ones.
     names = [listing["name"].rsplit(", ", 1)[1] for listing in listings]
     assert sorted(names) == sorted(EXPLAINERS)
@@ -126,12 +130,12 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
 
 
-def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_path):
+def test_results_alone_make_the_whole_report_elsewhere(figure1_results, workplace, tmp_path):
     """Tables, figures, analyses and both pages need no store and no file of the first machine."""
     written = {}
     for name in ("here", "elsewhere"):
         folder = tmp_path / name / "results"
-        shutil.copytree(results / "measurements", folder / "measurements")
+        shutil.copytree(figure1_results / "measurements", folder / "measurements")
         store = workplace / "store" if name == "here" else tmp_path / "no store"
         read = command(
             "evaluate.py",
@@ -151,8 +155,8 @@ def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_p
     assert not (tmp_path / "no store").exists()
 
 
-def test_no_measurement_holds_a_path_of_the_machine(results, workplace):
-    for path in (results / "measurements").rglob("*.json"):
+def test_no_measurement_holds_a_path_of_the_machine(figure1_results, workplace):
+    for path in (figure1_results / "measurements").rglob("*.json"):
         text = path.read_text(encoding="utf-8")
-        for folder in (workplace, results, Path.home(), Path("/tmp")):
+        for folder in (workplace, figure1_results, Path.home(), Path("/tmp")):
             assert f"{folder}/" not in text, path

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from support.commands import command
 from support.configurations import configure
+from support.forked_commands import command
 from xnmt_bench import progress
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import Plan, Step, plan_job

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import xnmt_bench.registry as registry
-from support.commands import command
+from support.forked_commands import command
 from support.paths import ROOT
 from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from support.commands import command
+from support.forked_commands import command
 from support.paths import DATA
 
 pytestmark = [pytest.mark.long, pytest.mark.shared("multi30k")]

@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from support.commands import command
+from support.forked_commands import command
 from support.paths import ROOT
 
 DEMO = ROOT / "docs" / "recorded" / "demo.zip"

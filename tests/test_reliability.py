@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from test_plugins import install
 
-from support import commands
-from support.commands import command
+from support import forked_commands
 from support.configurations import configure
+from support.forked_commands import command
 from support.interruptions import table
 from support.paths import ROOT
+from support.plugin_packages import install
 from xnmt_bench.errors import TRAIN_FIRST
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import file_hash
@@ -60,7 +60,7 @@ def places(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def finished_folder(tmp_path_factory):
     """The folder of a run that nobody killed."""
     folder = tmp_path_factory.mktemp("untouched")
     done = command("train.py", *TINY, *places(folder), cwd=folder)
@@ -79,15 +79,15 @@ def begin(whole, folder, stage=""):
 
 
 @pytest.fixture
-def begun(whole, tmp_path):
+def begun(finished_folder, tmp_path):
     """Trained and explained already, and no proxy, nor any result."""
-    begin(whole, tmp_path)
+    begin(finished_folder, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def untouched(whole):
+def finished_rows(finished_folder):
     """Its table."""
-    rows = table(whole)
+    rows = table(finished_folder)
     measured = {(r["metric"], r["instantiation"]) for r in rows}
     fidelity = {("fidelity", i) for i in ("base", "fn", "unigram", "nmt")}
     assert measured == {*fidelity, ("quality", "")}
@@ -97,7 +97,7 @@ def untouched(whole):
 def start(folder, errors=Path(os.devnull)):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     arguments = [*TINY, *places(folder)]
-    return commands.start_script(
+    return forked_commands.start_script(
         ROOT / "train.py", arguments, folder, environment, Path(os.devnull), errors
     )
 
@@ -135,10 +135,12 @@ def mostly_slow(quick, slow):
 
 
 @pytest.mark.parametrize(("stage", "sign", "longest"), mostly_slow(CAUGHT, MORE))
-def test_a_killed_run_ends_with_the_same_table(whole, untouched, tmp_path, stage, sign, longest):
-    begin(whole, tmp_path, stage)
+def test_a_killed_run_ends_with_the_same_table(
+    finished_folder, finished_rows, tmp_path, stage, sign, longest
+):
+    begin(finished_folder, tmp_path, stage)
     _kill_within(tmp_path, stage, sign, random.uniform(0, longest))
-    _ends_like(untouched, tmp_path, stage)
+    _ends_like(finished_rows, tmp_path, stage)
 
 
 def _ends_like(untouched, folder, stage):
@@ -150,16 +152,16 @@ def _ends_like(untouched, folder, stage):
 
 @pytest.mark.parametrize("rows", mostly_slow([2], [[1], [3], [4]]))
 def test_a_run_that_is_killed_between_two_rows_ends_with_the_same_table(
-    whole, untouched, tmp_path, rows
+    finished_folder, finished_rows, tmp_path, rows
 ):
     """Of five: base, the proxy, both references, quality. What was measured stays."""
-    shutil.copytree(whole / "store", tmp_path / "store")
+    shutil.copytree(finished_folder / "store", tmp_path / "store")
     kept = _kill_after_rows(tmp_path, rows)
     before = {path: path.read_bytes() for path in kept}
-    assert rows <= len(kept) < len(untouched)
-    _ends_like(untouched, tmp_path, "rules")
+    assert rows <= len(kept) < len(finished_rows)
+    _ends_like(finished_rows, tmp_path, "rules")
     assert {path: path.read_bytes() for path in kept} == before
-    assert len(measured(tmp_path)) == len(untouched)
+    assert len(measured(tmp_path)) == len(finished_rows)
 
 
 def measured(folder):
@@ -180,9 +182,11 @@ def _kill_after_rows(folder: Path, rows: int, tries: int = 6) -> list[Path]:
     raise AssertionError(f"no run could be caught after {rows} rows")
 
 
-def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, untouched, tmp_path):
+def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(
+    finished_folder, finished_rows, tmp_path
+):
     for name in ("store", "results"):
-        shutil.copytree(whole / name, tmp_path / name)
+        shutil.copytree(finished_folder / name, tmp_path / name)
     units = min((tmp_path / "results" / "measurements" / "fidelity").glob("*.parquet"))
     units.write_bytes(units.read_bytes()[:-20])
     [damaged] = [row for row in table(tmp_path) if row["status"] != "ok"]
@@ -192,15 +196,15 @@ def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, unto
     assert done.returncode == 1
     assert f"1 rows are damaged: failed: {units}: truncated or altered" in done.stderr
     assert "truncated or altered" in " ".join(done.stdout.split())
-    _ends_like(untouched, tmp_path, "rules")
+    _ends_like(finished_rows, tmp_path, "rules")
 
 
-def test_moved_results_rebuild_every_table_and_page_without_the_store(whole, tmp_path):
+def test_moved_results_rebuild_every_table_and_page_without_the_store(finished_folder, tmp_path):
     metrics = ["metric=[fidelity,quality]", "analysis=[significance,density,facets,unaligned]"]
     for name in ("beside", "moved"):
         folder = tmp_path / name
-        shutil.copytree(whole / "results", folder / "results")
-        store = whole / "store" if name == "beside" else tmp_path / "missing"
+        shutil.copytree(finished_folder / "results", folder / "results")
+        store = finished_folder / "store" if name == "beside" else tmp_path / "missing"
         done = command(
             "evaluate.py", *metrics, *places(folder), f"store={store}", "threads=1", cwd=folder
         )
@@ -245,9 +249,9 @@ def wanted(stage):
     return 2 if stage in ("subwords", "rules") else 1  # of two sides, of two splits
 
 
-def test_a_truncated_shard_is_named_and_made_again_or_an_error(whole, tmp_path):
+def test_a_truncated_shard_is_named_and_made_again_or_an_error(finished_folder, tmp_path):
     """Of unfinished work it is made again; a finished artefact is never altered by itself."""
-    begin(whole, tmp_path, "rules")
+    begin(finished_folder, tmp_path, "rules")
     _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
     [folder] = partial(tmp_path, "rules")
     shard = min(folder.glob("train/*.parquet"))
@@ -256,8 +260,8 @@ def test_a_truncated_shard_is_named_and_made_again_or_an_error(whole, tmp_path):
     assert done.returncode == 0, done.stderr
     [line] = [x for x in (done.stdout + done.stderr).splitlines() if "it is made again" in x]
     assert str(shard.relative_to(tmp_path)) in line
-    [whole] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
-    whole.write_bytes(whole.read_bytes()[:-1])
+    [finished_folder] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
+    finished_folder.write_bytes(finished_folder.read_bytes()[:-1])
     done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
     assert done.returncode == 1
     assert "error:" in done.stderr and "00000.parquet" in done.stderr
@@ -315,11 +319,11 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 
 
 @pytest.mark.usefixtures("begun")
-def test_evaluate_reports_and_never_trains(whole, tmp_path):
+def test_evaluate_reports_and_never_trains(finished_folder, tmp_path):
     done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
-    shutil.copytree(whole / "results", tmp_path / "results", dirs_exist_ok=True)
+    shutil.copytree(finished_folder / "results", tmp_path / "results", dirs_exist_ok=True)
     done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prediction_difference" in done.stdout
@@ -425,12 +429,12 @@ def without_rerun(rows):
     return [{key: value for key, value in row.items() if key != "rerun"} for row in rows]
 
 
-def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
-    [line] = {row["rerun"] for row in table(whole)}
-    assert str(whole) not in line
+def test_the_command_of_a_row_makes_it_again(finished_folder, tmp_path):
+    [line] = {row["rerun"] for row in table(finished_folder)}
+    assert str(finished_folder) not in line
     assert "progress_bar" not in line
     rerun(line, tmp_path)
-    assert without_rerun(table(tmp_path)) == without_rerun(table(whole))
+    assert without_rerun(table(tmp_path)) == without_rerun(table(finished_folder))
     # Of a file there is a placeholder, since its path is of one machine.
     file = tmp_path / "theirs.txt"
     file.write_text("a b .\n" * 60, encoding="utf-8")

@@ -3,8 +3,8 @@
 import pytest
 from omegaconf import OmegaConf
 
-from support.commands import command
 from support.configurations import configure
+from support.forked_commands import command
 from support.paths import ROOT
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.schema import check

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from support import commands
-from support.commands import command
+from support import forked_commands
+from support.forked_commands import command
 from support.paths import ROOT
 
 submitit = pytest.importorskip("submitit")
@@ -87,7 +87,7 @@ def test_a_sweep_is_an_array_that_goes_on_when_its_time_is_over(scheduler, tmp_p
     folder.mkdir()
     options = "hydra.launcher.gpus_per_node=1", "hydra.launcher.timeout_min=30"
     files = tmp_path / "output", tmp_path / "errors"
-    driver = commands.start_script(
+    driver = forked_commands.start_script(
         ROOT / "train.py", sweep(folder, "slurm", *options), ROOT, environment, *files
     )
     try:

@@ -44,13 +44,13 @@ SCHEMA = DATA / "every_eval_ever" / "eval.schema.json.gz"
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results_folder(tmp_path_factory):
     return make_results(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture
-def bundle(results, tmp_path):
-    return make_bundle(tmp_path / "a.zip", results, author="Ada")
+def bundle(results_folder, tmp_path):
+    return make_bundle(tmp_path / "a.zip", results_folder, author="Ada")
 
 
 def refused(path, tmp_path, limits=archive.LIMITS):
@@ -71,16 +71,16 @@ def refused(path, tmp_path, limits=archive.LIMITS):
     return message.removeprefix(f"{path}: ")
 
 
-def test_a_bundle_holds_what_the_table_stands_on(bundle, results):
+def test_a_bundle_holds_what_the_table_stands_on(bundle, results_folder):
     contents = members(bundle)
     folders = {name.partition("/")[0] for name in contents}
     assert folders == {
         *("manifest.json", "card.md", "signatures.txt", "commands.txt", "versions.json"),
         *("measurements", "tables", "every_eval_ever"),
     }  # fmt: skip
-    assert contents["tables/fidelity.csv"] == (results / "fidelity.csv").read_bytes()
-    for path in (results / "measurements").rglob("*.*"):
-        assert contents[path.relative_to(results).as_posix()] == path.read_bytes()
+    assert contents["tables/fidelity.csv"] == (results_folder / "fidelity.csv").read_bytes()
+    for path in (results_folder / "measurements").rglob("*.*"):
+        assert contents[path.relative_to(results_folder).as_posix()] == path.read_bytes()
     card = contents["card.md"].decode()
     for text in ("Published by: Ada.", "fingerprint: m0", "blind: random", "explainers: attention"):
         assert text in card
@@ -88,19 +88,19 @@ def test_a_bundle_holds_what_the_table_stands_on(bundle, results):
     assert len(contents["signatures.txt"].splitlines()) == 4
 
 
-def test_a_bundle_gives_the_table_it_was_made_of(bundle, results, tmp_path):
+def test_a_bundle_gives_the_table_it_was_made_of(bundle, results_folder, tmp_path):
     [pooled] = pool([bundle], tmp_path / "pooled")
     assert len(pooled.rows) == 4 and not pooled.repeated
     before, after = (
         [(row.row, row.values) for row in collect(Fidelity(), folder, Draws(50, 0))]
-        for folder in (results, tmp_path / "pooled")
+        for folder in (results_folder, tmp_path / "pooled")
     )
     assert before == after
 
 
-def test_the_same_rows_are_the_same_bytes(results, tmp_path, monkeypatch):
+def test_the_same_rows_are_the_same_bytes(results_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    first, second = (make_bundle(tmp_path / name, results) for name in ("a.zip", "b.zip"))
+    first, second = (make_bundle(tmp_path / name, results_folder) for name in ("a.zip", "b.zip"))
     assert first.read_bytes() == second.read_bytes()
     assert b'"retrieved_timestamp": "1700000000"' in b"".join(members(first).values())
 
@@ -127,8 +127,8 @@ def test_two_bundles_are_one_table(bundle, tmp_path):
     assert len(collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))) == 4
 
 
-def test_equal_rows_are_kept_once(bundle, results, tmp_path):
-    again = make_bundle(tmp_path / "again.zip", results, author="Grace")
+def test_equal_rows_are_kept_once(bundle, results_folder, tmp_path):
+    again = make_bundle(tmp_path / "again.zip", results_folder, author="Grace")
     _, second = pool([bundle, again], tmp_path / "pooled")
     assert len(second.repeated) == 4 and not second.contradicted and not second.rows
 
@@ -198,12 +198,12 @@ def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
     assert list(validator.iter_errors(record | {"schema_version": 3}))
 
 
-def test_records_have_the_numbers_of_the_table(bundle, results):
+def test_records_have_the_numbers_of_the_table(bundle, results_folder):
     [record] = (
         json.loads(data) for name, data in members(bundle).items() if "every_eval_ever" in name
     )
     assert record["source_metadata"]["source_organization_name"] == "Ada"
-    rows = {row.signature: row for row in collect(Fidelity(), results, Draws(20, 0))}
+    rows = {row.signature: row for row in collect(Fidelity(), results_folder, Draws(20, 0))}
     of_ppl = [
         result
         for result in record["evaluation_results"]
@@ -457,8 +457,8 @@ def test_impossible_units_are_refused_though_their_seals_fit(kind, bundle, tmp_p
     assert row.damaged and message in row.measurement.status
 
 
-def test_what_would_be_refused_is_not_written(results, tmp_path):
-    folder = shutil.copytree(results, tmp_path / "results")
+def test_what_would_be_refused_is_not_written(results_folder, tmp_path):
+    folder = shutil.copytree(results_folder, tmp_path / "results")
     described = min(folder.rglob("*.json"))
     contents = with_files(
         {row_name({"measurements/" + described.name: b""}): described.read_bytes()},

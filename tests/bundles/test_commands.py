@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.bundle_files import make_results, members, rewritten, with_files
-from support.commands import command
+from support.forked_commands import command
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
 

@@ -35,7 +35,7 @@ def bundles(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(bundles, tmp_path_factory):
+def leaderboard_path(bundles, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "deep" / "leaderboard.html"
     assert write_leaderboard(bundles, path, DRAWS) == {}
     return path
@@ -59,9 +59,10 @@ def cells(part):
     return headings, plain
 
 
-def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(page):
+def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(leaderboard_path):
     found = {
-        anchor: {line[0] for line in cells(part)[1]} for anchor, part in sections(page).items()
+        anchor: {line[0] for line in cells(part)[1]}
+        for anchor, part in sections(leaderboard_path).items()
     }
     assert sorted(map(sorted, found.values())) == [
         ["alti", "random (blind)"],
@@ -70,15 +71,15 @@ def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(page):
     ]
 
 
-def test_judges_and_blind_rows_are_always_shown(page):
-    for part in sections(page).values():
+def test_judges_and_blind_rows_are_always_shown(leaderboard_path):
+    for part in sections(leaderboard_path).values():
         headings, lines = cells(part)
         assert [h for h in headings if h in ("Base", "FN")] == ["Base", "FN"]
         without_blind = "No blind row was measured here" in part
         assert without_blind == (not any("blind" in line[0] for line in lines))
 
 
-def test_numbers_are_those_of_the_units(page, bundles, tmp_path):
+def test_numbers_are_those_of_the_units(leaderboard_path, bundles, tmp_path):
     """A table in a bundle that says something else decides nothing."""
     contents = members(bundles / "a.zip")
     contents["tables/fidelity.csv"] = b"explainer,ppl\nattention,1.0\n"
@@ -96,19 +97,19 @@ def test_numbers_are_those_of_the_units(page, bundles, tmp_path):
         assert any(cell.startswith(number) for cell in shown[name])
 
 
-def test_what_strangers_wrote_is_text(page):
-    text = page.read_text(encoding="utf-8")
+def test_what_strangers_wrote_is_text(leaderboard_path):
+    text = leaderboard_path.read_text(encoding="utf-8")
     assert "alert(1)</script>" not in text and "news&lt;script&gt;" in text
     assert "default-src 'none'" in text and not re.search(r"https?://", text)
 
 
-def test_every_bundle_is_named_with_its_digest(page, bundles):
+def test_every_bundle_is_named_with_its_digest(leaderboard_path, bundles):
     from xnmt_bench.store import file_hash
 
-    text = page.read_text(encoding="utf-8")
+    text = leaderboard_path.read_text(encoding="utf-8")
     for name in "abcd":
         assert file_hash(bundles / f"{name}.zip") in text and f"group {name}" in text
-    both = next(part for part in sections(page).values() if "gradient_norm" in part)
+    both = next(part for part in sections(leaderboard_path).values() if "gradient_norm" in part)
     assert "From a.zip, b.zip." in both
 
 
@@ -154,9 +155,9 @@ def test_a_folder_without_bundles_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
-def test_a_browser_shows_it(page, browser, width, scheme):
+def test_a_browser_shows_it(leaderboard_path, browser, width, scheme):
     with screen(browser, width, scheme):
-        browser.get(page.as_uri())
+        browser.get(leaderboard_path.as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         colour = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
         assert (sum(map(int, browser.execute_script(colour)[:3])) > 600) == (scheme == "light")

@@ -43,7 +43,7 @@ TRAIN = [("ab", "xyz"), ("abcd", "x"), ("a", "wxyz"), ("abc", "x"), ("b", "y"), 
 
 
 @pytest.fixture
-def folder(tmp_path):
+def encoded_folder(tmp_path):
     corpus = Listed(train=TRAIN, test=[("toolong", "x")])
     counts = encode(corpus, Letters(), Letters(), 3, tmp_path)
     assert counts == {
@@ -55,8 +55,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_sentences_come_back_closed_by_eos(folder):
-    split = EncodedSplit.open(folder, "train")
+def test_sentences_come_back_closed_by_eos(encoded_folder):
+    split = EncodedSplit.open(encoded_folder, "train")
     kept = [TRAIN[n] for n in (0, 3, 4)]
     assert len(split) == len(split.source) == len(split.target) == 3
     for i, (source, target) in enumerate(kept):
@@ -84,13 +84,13 @@ def test_pairs_that_the_system_cannot_read_are_left_out(tmp_path):
     assert EncodedSplit.open(tmp_path, "train").number.tolist() == [0, 4]
 
 
-def test_pairs_keep_their_number_in_the_corpus(folder):
-    assert EncodedSplit.open(folder, "train").number.tolist() == [0, 3, 4]
+def test_pairs_keep_their_number_in_the_corpus(encoded_folder):
+    assert EncodedSplit.open(encoded_folder, "train").number.tolist() == [0, 3, 4]
 
 
-def test_ids_are_a_copy(folder):
+def test_ids_are_a_copy(encoded_folder):
     """Writing into them must not reach the mapped file."""
-    split = EncodedSplit.open(folder, "train")
+    split = EncodedSplit.open(encoded_folder, "train")
     ids = split.source[0]
     ids[:] = 0
     assert split.source[0][0] == ord("a")
@@ -98,7 +98,7 @@ def test_ids_are_a_copy(folder):
 
 
 @pytest.mark.parametrize("name", ["valid", "test"])
-def test_an_empty_split(folder, name):
-    split = EncodedSplit.open(folder, name)
+def test_an_empty_split(encoded_folder, name):
+    split = EncodedSplit.open(encoded_folder, name)
     assert len(split) == len(split.source) == 0
     assert split.target.lengths().tolist() == []

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from support.configurations import configure, overrides
+from support.fairseq_models import open_fixture
 from support.paths import DATA, ROOT
 from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -16,7 +17,6 @@ from xnmt_bench.explainers import alti, value_zeroing
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.fairseq.opening import open_fairseq
 from xnmt_bench.registry import load, load_explainer
 
 REFERENCE = DATA / "reference" / "alti_plus.json"
@@ -24,24 +24,14 @@ FAIRSEQ = ROOT / "tests" / "fixtures" / "fairseq"
 SYSTEMS = ("transformer", "transformer_pre_norm")
 
 
-def opened(name):
-    """A model of fairseq's, post-norm or pre-norm, in float64."""
-    folder = FAIRSEQ / name
-    codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
-                 if (folder / c).exists())  # fmt: skip
-    options = {"source_codes": codes, "target_codes": codes,
-               "source_language": "en", "target_language": "de"}  # fmt: skip
-    return double(open_fairseq(str(folder / "checkpoint_best.pt"), **options))
-
-
 @pytest.fixture(scope="module", params=["native", *SYSTEMS])
-def case(request, transformer):
+def model_and_pair(request, transformer):
     """A model in float64, and a labelled batch of two sentences."""
     if request.param == "native":
         model = double(transformer.system.model)
         batch = batch_of(transformer.texts.split("test"), range(2))
     else:
-        model = opened(request.param)
+        model = double(open_fixture(request.param))
         batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3]), ([9, 6, 3], [9, 62, 3])])
     return model, decide(model, batch)[0]
 
@@ -51,8 +41,8 @@ def blocks_of(model, batch):
     return [*blocks.encoder, *(block for pair in blocks.decoder for block in pair)]
 
 
-def test_vectors_residual_and_bias_are_the_blocks_output(case):
-    for block in blocks_of(*case):
+def test_vectors_residual_and_bias_are_the_blocks_output(model_and_pair):
+    for block in blocks_of(*model_and_pair):
         added = block.vectors().sum(2) + block.out.bias
         summed = block.input_BQD + added
         torch.testing.assert_close(summed, block.summed_BQD, rtol=0, atol=1e-10)
@@ -66,8 +56,8 @@ def test_vectors_residual_and_bias_are_the_blocks_output(case):
         torch.testing.assert_close(output, block.output_BQD, rtol=0, atol=1e-10)
 
 
-def test_the_blocks_are_those_of_the_pass_itself(case):
-    model, batch = case
+def test_the_blocks_are_those_of_the_pass_itself(model_and_pair):
+    model, batch = model_and_pair
     blocks = model.attention_blocks(batch)
     source_BSD = model.embed_source(batch.source_BS)
     weights = model.attention(
@@ -81,9 +71,9 @@ def test_the_blocks_are_those_of_the_pass_itself(case):
             torch.testing.assert_close(block.weights_BHQK, expected[:, layer], rtol=0, atol=1e-12)
 
 
-def test_attention_norm_is_the_length_of_a_words_vector(case):
+def test_attention_norm_is_the_length_of_a_words_vector(model_and_pair):
     """Head by head, word by word; all heads, and the second alone."""
-    model, batch = case
+    model, batch = model_and_pair
     _, cross = model.attention_blocks(batch).decoder[0]
     together, second = (
         load_explainer("attention_norm", layer=0, heads=heads).relevance(model, batch).source_BTS
@@ -110,9 +100,9 @@ def test_a_block_to_which_no_state_contributes_has_shares_of_0():
 
 
 @pytest.mark.parametrize("chosen", ["all", 1])
-def test_a_block_turns_as_it_does_without_a_value(case, chosen):
+def test_a_block_turns_as_it_does_without_a_value(model_and_pair, chosen):
     """One value after another set to zero, in all heads or in one."""
-    for block in blocks_of(*case):
+    for block in blocks_of(*model_and_pair):
         scores = value_zeroing.scores(block, chosen)
         for place in range(block.values_BHKE.shape[2]):
             values = block.values_BHKE.clone()
@@ -133,8 +123,8 @@ def test_a_block_turns_as_it_does_without_a_value(case, chosen):
      ("value_zeroing", {"layer": None, "heads": 0}), ("rollout", {"heads": "max"}),
      ("rollout", {"layer": 0, "heads": 1})],
 )  # fmt: skip
-def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name, options):
-    model, batch = case
+def test_shares_sum_to_1_and_see_no_future(model_and_pair, monkeypatch, name, options):
+    model, batch = model_and_pair
     kept = {}
 
     def of_inputs(batch, source_BTS, input_BTT):
@@ -150,8 +140,8 @@ def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name, options):
 
 
 @pytest.mark.parametrize("name", ["alti", "value_zeroing"])
-def test_shares_do_not_depend_on_batch_and_padding(case, name):
-    model, batch = case
+def test_shares_do_not_depend_on_batch_and_padding(model_and_pair, name):
+    model, batch = model_and_pair
     together = load_explainer(name).relevance(model, batch)
     alone = load_explainer(name).relevance(model, batch.take([1]))
     assert together.error_BT is alone.error_BT is None
@@ -162,9 +152,9 @@ def test_shares_do_not_depend_on_batch_and_padding(case, name):
 
 
 @pytest.mark.parametrize("name", ["alti", "rollout", "value_zeroing"])
-def test_a_layer_is_the_last_of_a_model_that_ends_there(case, name):
+def test_a_layer_is_the_last_of_a_model_that_ends_there(model_and_pair, name):
     """A model of one decoder layer, the other layer taken out; None is the mean of both."""
-    model, batch = case
+    model, batch = model_and_pair
     shorter = double(model)
     del shorter.decoder[1:]
     by_layer = [
@@ -183,11 +173,11 @@ def test_a_layer_is_the_last_of_a_model_that_ends_there(case, name):
 
 
 @pytest.mark.parametrize("name", ["alti", "attention_norm", "rollout", "value_zeroing"])
-def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
+def test_a_layer_or_head_that_is_not_there_is_one_line(model_and_pair, name):
     with pytest.raises(XnmtError, match="no layer 2; the model has 2"):
-        load_explainer(name, layer=2).relevance(*case)
+        load_explainer(name, layer=2).relevance(*model_and_pair)
     with pytest.raises(XnmtError, match=r"no head 9; the layer has \d, from 0"):
-        load_explainer(name, heads=9).relevance(*case)
+        load_explainer(name, heads=9).relevance(*model_and_pair)
 
 
 @pytest.mark.shared("reference/alti_plus.json")
@@ -195,7 +185,7 @@ def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
 @pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
 def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
     """They divide by the unbiased deviation, d - 1, of a post-norm, and add eps to it."""
-    model = opened(name)
+    model = double(open_fixture(name))
     if theirs:
 
         def normed(block, part_BQXD):

@@ -8,9 +8,9 @@ import torch
 from captum._utils.models.model import Model
 from captum.attr import IntegratedGradients as CaptumIntegrated
 from captum.attr._core.lime import LimeBase, get_exp_kernel_similarity_function
-from test_exactness import visible
 
-from support.systems import batch_of, double, trained
+from support.relevance_checks import visible
+from support.systems import double, double_and_batch, trained
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers import shapley
 from xnmt_bench.explainers.base import decide
@@ -20,11 +20,9 @@ from xnmt_bench.registry import load_explainer
 
 
 @pytest.fixture(scope="module")
-def case(system):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(system.system.model)
-    batch, _ = decide(model, batch_of(system.texts.split("test"), range(2)))
-    return model, batch
+def system_and_pair(system):
+    """A model in float64 and two labelled sentences of unlike lengths."""
+    return double_and_batch(system, range(2))
 
 
 def few_words(job):
@@ -53,8 +51,7 @@ def numbers(model, batch, on_source, on_prefix):
 
 
 def test_integrated_gradients_equal_captums(transformer):
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(2)))
+    model, batch = double_and_batch(transformer, range(2))
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     from_source, from_input = torch.zeros_like(source_BSD), torch.zeros_like(input_BTD)
     from_input[:, 0] = input_BTD[:, 0]  # BOS stays
@@ -101,8 +98,8 @@ def test_more_points_bring_integrated_gradients_to_completeness(workplace):
 
 
 @pytest.mark.parametrize("name", ["integrated_gradients", "shapley", "lime"])
-def test_neither_batch_nor_padding_nor_chunks_play_a_part(case, name):
-    model, batch = case
+def test_neither_batch_nor_padding_nor_chunks_play_a_part(system_and_pair, name):
+    model, batch = system_and_pair
     few = {"integrated_gradients": {"points": 5}, "shapley": {"permutations": 3},
            "lime": {"samples": 20}}[name]  # fmt: skip
     together = load_explainer(name, **few).relevance(model, batch)
@@ -117,8 +114,8 @@ def test_neither_batch_nor_padding_nor_chunks_play_a_part(case, name):
             torch.testing.assert_close(here, part[0], rtol=1e-8, atol=1e-10, equal_nan=True)
 
 
-def test_shapley_sums_to_what_all_words_add(case):
-    model, batch = case
+def test_shapley_sums_to_what_all_words_add(system_and_pair):
+    model, batch = system_and_pair
     relevance = load_explainer("shapley", permutations=2).relevance(model, batch)
     for row in range(len(batch.source_BS)):
         alone = batch.take([row])
@@ -179,8 +176,7 @@ class Ridge(Model):
 
 
 def test_lime_equals_captums_on_the_same_draws(transformer):
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [1]))
+    model, batch = double_and_batch(transformer, [1])
     s, t, samples = batch.source_BS.shape[1], batch.target_BT.shape[1], 30
     relevance = load_explainer("lime", samples=samples, seed=4).relevance(model, batch)
     generator = seeded(4, batch.source_BS[0], batch.target_BT[0])

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from test_blocks import opened
 from torch import nn
 
-from support.systems import batch_of, double
+from support.fairseq_models import open_fixture
+from support.systems import batch_of, double, double_and_batch
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.cp_lrp import _hold_deviation, held_constant
@@ -17,8 +17,7 @@ from xnmt_bench.registry import load_explainer
 @pytest.fixture(scope="module")
 def explained(transformer):
     """A Transformer in float64, and one labelled sentence."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [0]))
+    model, batch = double_and_batch(transformer, [0])
     return model, batch
 
 
@@ -33,7 +32,7 @@ def without_biases(model):
 def unbiased(request, transformer):
     """A Transformer in float64 whose biases are zero, and a batch of one labelled sentence."""
     if request.param == "fairseq":
-        model = opened("transformer")
+        model = double(open_fixture("transformer"))
         batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3])])
     else:
         model = transformer.system.model

@@ -5,24 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from support.commands import command
-from support.systems import batch_of, double
+from support.forked_commands import command
 from xnmt_bench.corpora.vocabulary.subwords import EOS
-from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 
 
-@pytest.fixture(scope="module")
-def case(transformer):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(3)))
-    return model, batch
-
-
 @pytest.mark.parametrize("points", [2, pytest.param(120, marks=pytest.mark.long)])
-def test_the_gap_is_what_the_sum_misses(case, points):
-    model, batch = case
+def test_the_gap_is_what_the_sum_misses(transformer_and_batch, points):
+    model, batch = transformer_and_batch
     relevance = load_explainer("integrated_gradients", points=points).relevance(model, batch)
     words = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
     # BOS stays.
@@ -39,8 +29,8 @@ def test_the_gap_is_what_the_sum_misses(case, points):
 
 
 @pytest.mark.parametrize("foil", [None, "second"])
-def test_what_is_not_on_words_is_the_logit_less_their_sum(case, foil):
-    model, batch = case
+def test_what_is_not_on_words_is_the_logit_less_their_sum(transformer_and_batch, foil):
+    model, batch = transformer_and_batch
     relevance = load_explainer("cp_lrp", foil=foil).relevance(model, batch)
     for row, length in enumerate(batch.target_mask_BT.sum(1).tolist()):
         words = batch.source_BS[row] > EOS

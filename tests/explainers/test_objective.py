@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from test_exactness import assert_same, visible
 
-from support.systems import batch_of, double
+from support.relevance_checks import assert_same, visible
 from xnmt_bench.corpora.vocabulary.subwords import UNK, WORDS
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.objective import Objective
 from xnmt_bench.registry import load_explainer
 
@@ -23,14 +21,6 @@ CHOICES = [
     {"of": "logit", "foil": "second"},
     {"of": "logit", "foil": "gold"},
 ]
-
-
-@pytest.fixture(scope="module")
-def case(transformer):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(2)))
-    return model, batch
 
 
 def values(model, batch, source, inputs, of="probability", foil=None):
@@ -56,8 +46,8 @@ def second_choice(model, batch):
 
 
 @pytest.mark.parametrize("options", CHOICES, ids=str)
-def test_gradients_are_of_the_chosen_number(case, options):
-    model, batch = case
+def test_gradients_are_of_the_chosen_number(transformer_and_batch, options):
+    model, batch = transformer_and_batch
     relevance = load_explainer("weighted_gradient", **options).relevance(model, batch)
     source, prefix = (torch.zeros_like(x) for x in (relevance.source_BTS, relevance.prefix_BTT))
     for step in range(source.shape[1]):
@@ -72,8 +62,8 @@ def test_gradients_are_of_the_chosen_number(case, options):
     assert_same(relevance.prefix_BTT, prefix)
 
 
-def test_the_l2_norm(case):
-    model, batch = case
+def test_the_l2_norm(transformer_and_batch):
+    model, batch = transformer_and_batch
     relevance = load_explainer("gradient_norm", norm="l2").relevance(model, batch)
     step = 2
     source = model.embed_source(batch.source_BS).clone().requires_grad_()
@@ -89,8 +79,8 @@ def test_the_l2_norm(case):
 @pytest.mark.parametrize(
     "options", [*CHOICES, {"removal": "mean"}, {"removal": "unk", "of": "logit"}], ids=str
 )
-def test_prediction_difference_is_of_the_chosen_number_and_removal(case, options):
-    model, batch = case
+def test_prediction_difference_is_of_the_chosen_number_and_removal(transformer_and_batch, options):
+    model, batch = transformer_and_batch
     options = dict(options)
     relevance = load_explainer("prediction_difference", **options).relevance(model, batch)
     removal = options.pop("removal", "zero")
@@ -122,14 +112,14 @@ def test_prediction_difference_is_of_the_chosen_number_and_removal(case, options
     ["gradient_norm", "weighted_gradient", "prediction_difference", "integrated_gradients",
      "shapley", "lime"],
 )  # fmt: skip
-def test_log_probabilities_with_a_foil_are_those_of_logits(case, name):
+def test_log_probabilities_with_a_foil_are_those_of_logits(transformer_and_batch, name):
     explainer = load_explainer(name, of="log_probability", foil="second")
     with pytest.raises(NotApplicable, match="see of=logit"):
-        explainer.relevance(*case)
+        explainer.relevance(*transformer_and_batch)
 
 
-def test_a_foil_may_be_one_word_in_every_step(case):
-    model, batch = case
+def test_a_foil_may_be_one_word_in_every_step(transformer_and_batch):
+    model, batch = transformer_and_batch
     word = int(batch.labels_BT[0, 0]) + 1
     whole = load_explainer("prediction_difference", foil=word).relevance(model, batch)
     label, foil = (
@@ -160,8 +150,8 @@ def test_a_step_whose_label_is_the_foil_is_not_explained(transformer):
     assert [line.endswith("  not explained") for line in lines] == absent_T.tolist()
 
 
-def test_the_foil_is_the_most_probable_word_but_the_label(case):
-    model, batch = case
+def test_the_foil_is_the_most_probable_word_but_the_label(transformer_and_batch):
+    model, batch = transformer_and_batch
     words_BTC = Objective(foil="second").words(model, batch)
     logits_BTV = model(batch)
     top_BT2 = logits_BTV.topk(2).indices

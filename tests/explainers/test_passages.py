@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from support.commands import command
 from support.configurations import CONTEXT_AWARE, GENERATED, TRANSFORMER, configure
+from support.forked_commands import command
 from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError

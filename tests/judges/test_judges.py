@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 
 from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
-from support.configurations import configure, overrides
-from support.systems import batch_of
+from support.systems import batch_of, small_job
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet, trained_proxy
@@ -36,7 +35,6 @@ from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import all_rules
 
 # They stop by themselves.
@@ -47,8 +45,7 @@ FEW = ("proxy.training.max_epochs=2", "train_sentences=100")
 
 
 def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), *TRAINING, f"store={workplace}/store"]
-    return Job(configure(*changes, f"explainer={explainer}", *more))
+    return small_job(workplace, "transformer", *TRAINING, f"explainer={explainer}", *more)
 
 
 def perplexity(judge):

@@ -6,8 +6,7 @@ import torch
 
 from proxies.data import narrowest, open_decisions
 from proxies.lessons import ProxyTrainingOptions
-from support.configurations import configure, overrides
-from support.systems import make_scarce
+from support.systems import make_scarce, small_job
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base_untuned import Base
@@ -17,16 +16,14 @@ from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import LESSONS, decisions_of
 from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import all_rules, shards
 from xnmt_bench.store import Store
 
 
 def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
     few = ["proxy=fn", "proxy.training.batch_size=256", "proxy.training.learning_rate=0.003"]
-    return Job(configure(*changes, *few, *more))
+    return small_job(workplace, "transformer", f"explainer={explainer}", *few, *more)
 
 
 def own_distributions(job, split, indices):

@@ -47,7 +47,7 @@ def measure_all(config, folder, metrics, good=("prediction_difference",), refuse
 
 
 @pytest.fixture(scope="module")
-def results(workplace, tmp_path_factory):
+def refused_results(workplace, tmp_path_factory):
     """A folder with the rows of every metric that reads which words are named."""
     names = ",".join(METRICS)
     config = configure(
@@ -91,8 +91,8 @@ def panels_of(results, name):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_nothing_uninformed_is_better_than_every_blind_row(results, name):
-    [(_, _, _, standings)] = panels_of(results, name)
+def test_nothing_uninformed_is_better_than_every_blind_row(refused_results, name):
+    [(_, _, _, standings)] = panels_of(refused_results, name)
     assert set(REFUSED) < set(standings)
     assert [n for n in REFUSED if standings[n].word == "better"] == []
 
@@ -106,8 +106,8 @@ def test_nothing_uninformed_is_better_by_a_metric_of_context(results_of_context,
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
-    [(metric, panel, pivot, _)] = panels_of(results, name)
+def test_the_negation_of_an_explainer_is_worse_than_it(refused_results, name):
+    [(metric, panel, pivot, _)] = panels_of(refused_results, name)
     rows = panel.measured(pivot, derived=True, blind=True)
     negated = compare(metric, rows["Negated"], rows["prediction_difference"], DRAWS)
     no_difference = 1.0 if metric.headline.log else 0.0

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.configurations import DISCOURSE, configure
+from support.forked_commands import command
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.repetition import Repetition, repeated

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from support.commands import command
 from support.configurations import SIZES, SMALL, configure
+from support.forked_commands import command
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode

@@ -12,13 +12,18 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
-from support.commands import command
 from support.configurations import configure
+from support.forked_commands import command
 from support.huggingface_models import READER, build, teach
+from support.model_checks import (
+    assert_reads_as_decode,
+    assert_same_relevance,
+    assert_scores_alike,
+    assert_untouched,
+    state_of,
+)
 from support.pickles import Hostile
-from support.prefix_checks import assert_reads_as_decode
 from support.systems import double
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -39,12 +44,6 @@ from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
 BY_BLOCKS = ("alti", "attention_norm", "value_zeroing")
-
-
-@pytest.fixture(scope="session")
-def texts():
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]
-    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 @pytest.fixture(scope="session", params=sorted(READER))
@@ -121,8 +120,8 @@ def test_a_sentence_does_not_depend_on_its_batch(model, pairs, name):
         relevance = explainer.relevance(model, alone)
         s, t = len(pair[0]), len(pair[1])
         assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
-        same(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
-        same(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
+        assert_same_relevance(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
+        assert_same_relevance(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
         assert relevance.source_BTS.abs().max() > 0
 
 

@@ -14,16 +14,15 @@ from xnmt_bench.nmt.huggingface import open_huggingface
 
 
 @pytest.fixture(scope="session", params=sorted(READER))
-def whole(request, tmp_path_factory):
+def named_folder(request, tmp_path_factory, texts):
     """A family's name and the folder of a model of it."""
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=1000).sentences("train")]
     folder = tmp_path_factory.mktemp(request.param)
-    build(request.param, folder, tuple(map(list, zip(*pairs, strict=True))))
+    build(request.param, folder, texts)
     return request.param, folder
 
 
-def test_a_tokenizer_with_more_ids_than_its_model(whole, tmp_path):
-    family, folder = whole
+def test_a_tokenizer_with_more_ids_than_its_model(named_folder, tmp_path):
+    family, folder = named_folder
     shutil.copytree(folder, tmp_path / "m")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = open_huggingface(str(folder), family, **READER[family])
@@ -48,9 +47,9 @@ def test_ids_that_no_text_has_may_be_more(tmp_path):
     assert model.source_subwords.encode("<extra_id_7>") == [UNK]
 
 
-def test_a_tokenizer_without_its_files(whole, tmp_path):
+def test_a_tokenizer_without_its_files(named_folder, tmp_path):
     """Some open all the same, and know no word."""
-    family, folder = whole
+    family, folder = named_folder
     (tmp_path / "m").mkdir()
     for name in ("config.json", "generation_config.json", "model.safetensors"):
         shutil.copy(folder / name, tmp_path / "m" / name)
@@ -66,8 +65,8 @@ def test_a_tokenizer_without_its_files(whole, tmp_path):
 
 
 @pytest.mark.parametrize("part", [0, 0.5])
-def test_a_damaged_file_is_named(whole, tmp_path, part):
-    family, folder = whole
+def test_a_damaged_file_is_named(named_folder, tmp_path, part):
+    family, folder = named_folder
     for file in sorted(folder.iterdir()):
         shutil.copytree(folder, tmp_path / file.name)
         content = file.read_bytes()
@@ -76,8 +75,8 @@ def test_a_damaged_file_is_named(whole, tmp_path, part):
             open_huggingface(str(tmp_path / file.name), family, **READER[family])
 
 
-def test_an_empty_pickle_is_named(whole, tmp_path):
-    family, folder = whole
+def test_an_empty_pickle_is_named(named_folder, tmp_path):
+    family, folder = named_folder
     shutil.copytree(folder, tmp_path / "m")
     (tmp_path / "m" / "model.safetensors").unlink()
     (tmp_path / "m" / "pytorch_model.bin").touch()

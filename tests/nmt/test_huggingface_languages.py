@@ -6,7 +6,6 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from support.huggingface_models import READER, build
-from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.huggingface import open_huggingface
 
@@ -21,12 +20,6 @@ ADDED = {
     ),
     "as a token": lambda tokenizer, token: tokenizer.add_tokens([token]),
 }
-
-
-@pytest.fixture(scope="module")
-def texts():
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=1000).sentences("train")]
-    return tuple(map(list, zip(*pairs, strict=True)))
 
 
 @pytest.fixture(scope="module", params=sorted(NEW))

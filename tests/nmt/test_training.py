@@ -27,18 +27,18 @@ BY_STEPS = ["trainer.validate_every=7", "nmt.training.average=3"]
 
 
 @pytest.fixture(scope="module")
-def split():
+def random_split():
     rng = np.random.default_rng(0)
     sides = [EncodedSide.of([[5] * n for n in rng.integers(2, 30, 200)]) for _ in range(2)]
     return EncodedSplit(*sides, np.arange(200))
 
 
-def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
-    epochs = [i for epoch in range(4) for i in PairBatches(split, 200, 3, epoch).indices]
+def test_parts_of_some_steps_are_the_epochs_one_after_the_other(random_split):
+    epochs = [i for epoch in range(4) for i in PairBatches(random_split, 200, 3, epoch).indices]
     for steps in (1, 5, len(epochs) // 2):
         counts: dict[int, int] = {}
-        parts = [steps_of(split, 200, 3, part, steps, counts).indices for part in range(4)]
-        again = steps_of(split, 200, 3, 3, steps, {}).indices
+        parts = [steps_of(random_split, 200, 3, part, steps, counts).indices for part in range(4)]
+        again = steps_of(random_split, 200, 3, 3, steps, {}).indices
         assert all(np.array_equal(a, b) for a, b in zip(parts[3], again, strict=True))
         assert [len(part) for part in parts] == [steps] * 4
         found = [i for part in parts for i in part]
@@ -46,29 +46,33 @@ def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
 
 
 @pytest.mark.parametrize("every", [None, 3])
-def test_a_step_of_more_batches_than_a_pass_has_is_refused(split, every):
+def test_a_step_of_more_batches_than_a_pass_has_is_refused(random_split, every):
     options = NMTTrainingOptions(max_epochs=2, batch_tokens=200, batches=500)
-    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
+    training = NMTTraining(
+        SimpleNamespace(target_subwords="a"), random_split, random_split, options, {}, every
+    )
     with pytest.raises(XnmtError, match=r"nmt\.training\.batches=500: a pass has"):
         training._batches(0)
 
 
 @pytest.mark.parametrize("every", [3, 7, 1000, 10**30])
-def test_training_by_steps_ends_with_whole_passes(split, every):
+def test_training_by_steps_ends_with_whole_passes(random_split, every):
     """However seldom it validates, `max_epochs` passes are made, and no more."""
     options = NMTTrainingOptions(max_epochs=2, batch_tokens=200)
-    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
-    batches = len(PairBatches(split, 200, 0))
-    parts = NMTTraining.max_epochs_of(split, options, 0, every)
+    training = NMTTraining(
+        SimpleNamespace(target_subwords="a"), random_split, random_split, options, {}, every
+    )
+    batches = len(PairBatches(random_split, 200, 0))
+    parts = NMTTraining.max_epochs_of(random_split, options, 0, every)
     lengths = [len(training._batches(part)) for part in range(parts)]
     assert sum(lengths) == 2 * batches
     assert lengths[:-1] == [every] * (parts - 1)
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory'")  # there may be no GPU here
-def test_batches_made_ahead_come_in_their_order(split):
-    alone = list(loader(PairBatches(split, 200, 3), torch.device("cpu")))
-    ahead = list(loader(PairBatches(split, 200, 3), torch.device("cuda")))
+def test_batches_made_ahead_come_in_their_order(random_split):
+    alone = list(loader(PairBatches(random_split, 200, 3), torch.device("cpu")))
+    ahead = list(loader(PairBatches(random_split, 200, 3), torch.device("cuda")))
     assert len(alone) == len(ahead) > 10
     for one, other in zip(alone, ahead, strict=True):
         assert torch.equal(one.source_BS, other.source_BS)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from proxies.scoring import log_likelihoods
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
+from support.systems import small_job
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -25,8 +26,7 @@ FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=60", "rules
 
 
 def job_for(workplace, *options):
-    changes = [*overrides("transformer"), f"store={workplace}/store", *FEW, *options]
-    return Job(configure(*changes, "corpus.seed=0"))
+    return small_job(workplace, "transformer", *FEW, *options)
 
 
 def by_sentence(rules, name):

@@ -13,8 +13,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.debug_page_reader import unpacked
+from support.forked_commands import command
 from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
 from xnmt_bench.report.debug import write_debug_page
 from xnmt_bench.words import Tokens

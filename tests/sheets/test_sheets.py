@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from support.commands import command
 from support.example_rows import FIDELITY, measured
+from support.forked_commands import command
 from xnmt_bench.errors import DataError
 from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
 from xnmt_bench.measuring.units import Units

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support import commands
+from support import forked_commands
 from support.paths import ROOT
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.registry import load
@@ -91,7 +91,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
         Its exit status, as `subprocess` gives it, and its standard error.
     """
     errors = folder.with_suffix(".stderr")
-    process = commands.start(_run, folder, errors, trap)
+    process = forked_commands.start(_run, folder, errors, trap)
     process.join(120)
     if process.exitcode is None:
         process.kill()
@@ -102,7 +102,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
 def _run(folder: Path, errors: Path, trap: Trap | None) -> None:
     from xnmt_bench import commands
 
-    commands.redirect(Path(os.devnull), errors)
+    forked_commands.redirect(Path(os.devnull), errors)
     os.chdir(folder)
     sys.argv = ["train.py", *JOB]
     if trap:

@@ -1,4 +1,4 @@
-"""Does once, in the server of `commands`, what each run of a command would do again."""
+"""Does once, in the server of `forked_commands`, what each run of a command would do again."""
 
 import gc
 from collections import deque

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from support.configurations import DISCOURSE, DISCOURSE_SIZES, GENERATED, configure, overrides
 from support.paths import ROOT
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
@@ -30,12 +31,18 @@ def take_stored_weights(name: str, build, *_, **__):
         return module.eval(), json.loads(file.metadata()["facts"])
 
 
-def trained(name: str, workplace: Path):
-    """A job on a system that was trained on the toy corpus."""
+def small_job(workplace: Path, name: str, *changes: str):
+    """A job on one of `SYSTEMS`."""
     from xnmt_bench.pipeline.job import Job
 
+    places = [f"store={workplace}/store", "corpus.seed=0"]
+    return Job(configure(*overrides(name), *places, *changes))
+
+
+def trained(name: str, workplace: Path):
+    """A job on a system that was trained on the toy corpus."""
     torch.set_num_threads(1)
-    job = Job(configure(*overrides(name), f"store={workplace}/store", "corpus.seed=0"))
+    job = small_job(workplace, name)
     _ = job.system.trained  # here, before a test changes what decides its fingerprint
     return job
 
@@ -59,6 +66,12 @@ def context_aware(name: str, workplace: Path, *changes: str):
 def batch_of(split: EncodedSplit, indices) -> Batch:
     """Some sentences of a split."""
     return Batch.collate([(split.source[i], split.target[i]) for i in indices])
+
+
+def double_and_batch(job, sentences) -> tuple[NMTModel, Batch]:
+    """A job's model in float64, and a labelled batch of some of its test sentences."""
+    model = double(job.system.model)
+    return model, decide(model, batch_of(job.texts.split("test"), sentences))[0]
 
 
 def double(model: NMTModel) -> NMTModel:

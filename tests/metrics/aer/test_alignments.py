@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
 from support.paths import DATA
+from support.systems import small_job
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -22,8 +23,7 @@ RWTH = DATA / "alignments" / "rwth_deen"
 
 
 def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), "metric=[aer]", f"store={workplace}/store"]
-    return Job(configure(*changes, "corpus.seed=0", f"explainer={explainer}", *more))
+    return small_job(workplace, "transformer", "metric=[aer]", f"explainer={explainer}", *more)
 
 
 def counts(artefact, method="forward"):

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.filled_sheets import answered, as_csv, key_rows, sheet_rows
+from support.forked_commands import command
 from support.paths import DATA
 from xnmt_bench.bundles.pool import pool
 from xnmt_bench.measuring.bootstrap import Draws

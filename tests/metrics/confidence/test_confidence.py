@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from support.attention_dumps import DUMPS
-from support.commands import command
 from support.configurations import configure, overrides
-from support.systems import context_aware
+from support.forked_commands import command
+from support.systems import context_aware, small_job
 from xnmt_bench.dumps.json_lines import JsonLines
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import read, write
@@ -28,8 +28,7 @@ EXPLAINED = "rules.test_sentences=12"
 
 
 def job_of(workplace, name, explainer, *changes):
-    options = [*overrides(name), f"store={workplace}/store", f"explainer={explainer}", EXPLAINED]
-    return Job(configure(*options, *changes))
+    return small_job(workplace, name, f"explainer={explainer}", EXPLAINED, *changes)
 
 
 def measured(job, **options):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from support.attention_dumps import published
-from support.commands import command
 from support.debug_page_reader import unpacked
+from support.forked_commands import command
 from support.paths import DATA
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import text_lines

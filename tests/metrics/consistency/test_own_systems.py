@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.configurations import configure, overrides
 from support.debug_page_reader import unpacked
+from support.forked_commands import command
 from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
 from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite

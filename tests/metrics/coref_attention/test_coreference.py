@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from support.commands import command
 from support.configurations import SIZES, SMALL, configure, overrides
 from support.debug_page_reader import unpacked
+from support.forked_commands import command
 from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable

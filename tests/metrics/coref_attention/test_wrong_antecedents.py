@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from support.commands import command
 from support.configurations import GENERATED, TRANSFORMER
+from support.forked_commands import command
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.agreement import Agreement

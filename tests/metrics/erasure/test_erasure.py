@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
 from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
-from support.systems import batch_of, double
+from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
@@ -222,11 +222,10 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
 
 
 @pytest.fixture(scope="module")
-def job(workplace, transformer):
-    changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=attention"]
+def erasure_job(workplace, transformer):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "SHARD", 5)  # three shards of few sentences
-        yield Job(configure(*changes, "corpus.seed=0", "metric=[erasure]"))
+        yield small_job(workplace, "transformer", "explainer=attention", "metric=[erasure]")
 
 
 def evidence(job, **options):
@@ -238,8 +237,8 @@ def evidence(job, **options):
     return metric, row.make()
 
 
-def test_sums_by_sentence(job):
-    metric, found = evidence(job)
+def test_sums_by_sentence(erasure_job):
+    metric, found = evidence(erasure_job)
     units = found.units
     assert len(units) == 12
     results = metric.of_sums({n: units[n].sum(keepdims=True) for n in units.columns})
@@ -252,9 +251,9 @@ def test_sums_by_sentence(job):
     assert (units["limited_decisions"][1:] == 0).all()
 
 
-def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
-    metric, explained = evidence(job)
-    [_, row] = metric.measure(job)
+def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(erasure_job):
+    metric, explained = evidence(erasure_job)
+    [_, row] = metric.measure(erasure_job)
     units, ceiling = explained.units, row.make().units
     assert ceiling.number_U.tolist() == units.number_U[:1].tolist()
     for name in ("curve_decisions", "limited_decisions", "narrow"):
@@ -266,16 +265,17 @@ def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
     assert "comprehensiveness" not in results
 
 
-def test_without_curves_and_limits_there_are_no_such_numbers(job):
-    metric, found = evidence(job, curves=0)
+def test_without_curves_and_limits_there_are_no_such_numbers(erasure_job):
+    metric, found = evidence(erasure_job, curves=0)
     results = metric.of_sums({n: found.units[n].sum(keepdims=True) for n in found.units.columns})
     assert {"deletion", "normalised_deletion"}.isdisjoint(results)
     assert results["comprehensiveness"] > 0
 
 
-def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monkeypatch):
-    _, whole = evidence(job, limited=0)
-    other = Job(configure(*overrides("transformer"), f"store={job.settings.store}", "corpus.seed=0",
+def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_path, monkeypatch):
+    _, whole = evidence(erasure_job, limited=0)
+    store = f"store={erasure_job.settings.store}"
+    other = Job(configure(*overrides("transformer"), store, "corpus.seed=0",
                           "explainer=attention", "metric=[erasure]"))  # fmt: skip
     calls, asked = [], Eraser.probabilities
 

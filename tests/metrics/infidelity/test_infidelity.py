@@ -8,8 +8,8 @@ import torch
 from captum.metrics import infidelity as captum_infidelity
 from scipy.optimize import nnls
 
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
 from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance, decide
@@ -25,7 +25,7 @@ SAMPLES = 40
 
 
 @pytest.fixture(scope="module")
-def case(transformer):
+def erased_sentence(transformer):
     """A model in float64, a labelled sentence, and the words that each row erases."""
     model, split = double(transformer.system.model), transformer.texts.split("test")
     batch, log_p_BT = decide(model, batch_of(split, [4]))
@@ -43,8 +43,8 @@ def p_of(model, batch, source_off, target_off):
     return model.log_probability(states, batch.labels_BT)[0].exp().numpy()
 
 
-def test_rows_equal_embeddings_zeroed_by_hand(case):
-    model, batch, whole_T, erased = case
+def test_rows_equal_embeddings_zeroed_by_hand(erased_sentence):
+    model, batch, whole_T, erased = erased_sentence
     p_RT = probabilities(model, batch, erased, "zero")
     for row in range(SAMPLES):
         expected_T = p_of(model, batch, erased[0][row], erased[1][row])
@@ -53,8 +53,8 @@ def test_rows_equal_embeddings_zeroed_by_hand(case):
     np.testing.assert_allclose(probabilities(model, batch, nothing, "zero")[0], whole_T, rtol=1e-9)
 
 
-def test_draws_follow_from_the_sentence_and_spare_eos(case):
-    _, batch, _, erased = case
+def test_draws_follow_from_the_sentence_and_spare_eos(erased_sentence):
+    _, batch, _, erased = erased_sentence
     ids = [x[0].numpy() for x in (batch.source_BS, batch.target_BT)]
     for first, again in zip(erased, erased_words(*ids, SAMPLES, 0), strict=True):
         np.testing.assert_array_equal(first, again)
@@ -62,9 +62,9 @@ def test_draws_follow_from_the_sentence_and_spare_eos(case):
     assert (erased[0] != erased_words(*ids, SAMPLES, 1)[0]).any()
 
 
-def test_it_equals_captums_on_the_same_subsets(case):
+def test_it_equals_captums_on_the_same_subsets(erased_sentence):
     """By switches of words; the scores are drawn."""
-    model, batch, whole_T, erased = case
+    model, batch, whole_T, erased = erased_sentence
     rng = np.random.default_rng(0)
     s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
     scores = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)

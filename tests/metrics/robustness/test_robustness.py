@@ -9,10 +9,10 @@ import torch
 from scipy.stats import spearmanr
 
 import xnmt_bench
-from support.commands import command
-from support.configurations import configure, overrides
+from support.configurations import overrides
 from support.example_rows import SYSTEM, measured
-from support.systems import batch_of
+from support.forked_commands import command
+from support.systems import batch_of, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
@@ -21,7 +21,6 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.robustness import Robustness
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, correlate_ranks, distances
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, load_explainer
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -222,14 +221,9 @@ def test_relevance_without_an_order():
     assert correlate_ranks(tied, np.ones(4)) == 0
 
 
-def job_of(workplace, explainer):
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    return Job(configure(*places, f"explainer={explainer}"))
-
-
 def results_of(workplace, explainer):
     metric = Robustness(sentences=10, samples=2)
-    [row] = metric.measure(job_of(workplace, explainer))
+    [row] = metric.measure(small_job(workplace, "transformer", f"explainer={explainer}"))
     evidence = row.make()
     sums = {name: evidence.units[name].sum(keepdims=True) for name in evidence.units.columns}
     results = {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
@@ -253,7 +247,7 @@ def test_blind_explainers_stay_as_they_are_and_others_do_not(workplace, transfor
 
 def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     """One sentence explained by hand, of a model without any of what it has learnt."""
-    job = job_of(workplace, "gradient_norm")
+    job = small_job(workplace, "transformer", "explainer=gradient_norm")
     names = [name for name, _ in transformer.system.model.named_parameters()]
     made = job.explained.relevance_of_changed(
         lambda model: permute_weights(model, names, 0), 4, permuted=names, seed=0

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from support.commands import command
 from support.configurations import configure, overrides
+from support.forked_commands import command
 from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
@@ -24,7 +24,7 @@ SAMPLES = 3
 
 
 @pytest.fixture(scope="module")
-def case(system):
+def model_and_sentence(system):
     """A model in float64 and one sentence."""
     model, split = double(system.system.model), system.texts.split("test")
     return model, batch_of(split, [4]), (split.source[4], split.target[4])
@@ -40,9 +40,9 @@ def drawn_relevance(ids, first=0):
     return SentenceRelevance(0, first, rng.normal(size=(t - first, s)), prefix, np.ones(t - first))
 
 
-def test_distances_equal_a_slow_loop(case):
+def test_distances_equal_a_slow_loop(model_and_sentence):
     """One decision, one way to keep words and one draw at a time, by numpy's own sums."""
-    model, batch, ids = case
+    model, batch, ids = model_and_sentence
     first = 1
     chances, _, _ = chances_of(drawn_relevance(ids, first), *ids, retention=0.4)
     steps = range(first, len(ids[1]))
@@ -79,8 +79,8 @@ def test_distances_equal_a_slow_loop(case):
                 assert moved_KNR[k, n, r] == pytest.approx(expected, abs=1e-7)
 
 
-def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(case):
-    model, batch, ids = case
+def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(model_and_sentence):
+    model, batch, ids = model_and_sentence
     count = len(ids[1])
     ends = tuple(np.stack([np.full((count, len(x)), keep) for keep in (1.0, 0.0)]) for x in ids)
     nothing_N, moved_KNR = distances(model, batch, range(count), ends, 2, seed=0)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from support.commands import command
-from support.configurations import configure, overrides
+from support.configurations import overrides
 from support.example_rows import measured
+from support.forked_commands import command
 from support.handwritten_transformer import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
-from support.systems import context_aware
+from support.systems import context_aware, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -162,39 +162,38 @@ def quiet(job):
 
 
 @pytest.fixture(scope="module")
-def job(workplace):
+def student_job(workplace):
     changes = ["rules.train_sentences=60", "rules.test_sentences=20", "explainer=attention"]
-    return Job(configure(*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                         *changes))  # fmt: skip
+    return small_job(workplace, "transformer", *changes)
 
 
-def test_relevance_of_training_sentences_is_the_explainers(job):
+def test_relevance_of_training_sentences_is_the_explainers(student_job):
     """Of the first drawn sentences, computed one at a time."""
-    split = job.texts.drawn("train")
-    every = list(job.relevance(GOLDEN, source_alone=True, split="train"))
+    split = student_job.texts.drawn("train")
+    every = list(student_job.relevance(GOLDEN, source_alone=True, split="train"))
     assert [relevance.number for relevance in every] == split.number[:60].tolist()
     for index in (0, 31):
-        batch = job.system.model.collate([(split.source[index], split.target[index])])
-        expected = job.explained.explainer.relevance(
-            job.system.model, batch.labelled(batch.target_BT)
+        batch = student_job.system.model.collate([(split.source[index], split.target[index])])
+        expected = student_job.explained.explainer.relevance(
+            student_job.system.model, batch.labelled(batch.target_BT)
         )
         np.testing.assert_allclose(
             every[index].source_TS, expected.source_BTS[0].numpy(), atol=1e-5
         )
     # Rules for proxies keep none.
-    rules = job.explained.rules(TEACHER_FORCING, "train")
+    rules = student_job.explained.rules(TEACHER_FORCING, "train")
     assert not rules.recipe["relevance"]
     assert "source_relevance" not in column_names(rules.path / "train" / "00000.parquet")
 
 
-def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
-    students = Students(job, QUICK, beam=1)
+def test_a_student_is_made_once_and_its_outputs_too(student_job, monkeypatch):
+    students = Students(student_job, QUICK, beam=1)
     trained = students.trained("replace", "own")
     outputs = students.outputs("replace", "own", "translation")
     columns = read_outputs(outputs)
     assert len(columns["text"]) == 20 == len(columns["steps"])
     # The words are those of the system's translations.
-    translated = job.decisions().split("test", REAL).target
+    translated = student_job.decisions().split("test", REAL).target
     assert columns["steps"].tolist() == [len(translated[i]) for i in range(20)]
 
     def never(*_, **__):
@@ -202,7 +201,7 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
 
     monkeypatch.setattr("xnmt_bench.fitting.fit", never)
     monkeypatch.setattr("xnmt_bench.metrics.student.stages.translate_and_score", never)
-    again = Students(Job(job.settings), QUICK, beam=1)
+    again = Students(Job(student_job.settings), QUICK, beam=1)
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.
     with pytest.raises(AssertionError, match="made a second time"):
@@ -218,18 +217,18 @@ def test_the_settings_of_a_row_name_every_option_of_its_students():
     }  # fmt: skip
 
 
-def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, job):
+def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, student_job):
     concat = context_aware("multi_encoder", workplace, "rules.train_sentences=20")
     with pytest.raises(NotApplicable, match="the system reads a context"):
         _ = Students(concat, OPTIONS, 1).sentences
-    one = job.changed({"rules": {"train_sentences": 1}})
+    one = student_job.changed({"rules": {"train_sentences": 1}})
     with pytest.raises(NotApplicable, match="needs two training sentences"):
         _ = Students(one, OPTIONS, 1).sentences
-    rules = job.explained.rules(GOLDEN, "test").path
-    input_file = job.changed({"relevance": {"path": str(rules)}})
+    rules = student_job.explained.rules(GOLDEN, "test").path
+    input_file = student_job.changed({"relevance": {"path": str(rules)}})
     with pytest.raises(NotApplicable, match="is of the test set"):
         input_file.relevance(GOLDEN, split="train")
-    reader = Job(job.settings, store=Store(tmp_path / "empty", may_make=False))
+    reader = Job(student_job.settings, store=Store(tmp_path / "empty", may_make=False))
     with pytest.raises(Exception, match=r"run train.py"):
         Students(reader, OPTIONS, 1).trained("add", "none")
 
@@ -253,36 +252,36 @@ def test_the_table_from_the_command_line(tmp_path, workplace):
     assert len(slip.stderr.strip().splitlines()) == 1
 
 
-def test_an_exchanged_map_is_that_of_another_sentence(job):
+def test_an_exchanged_map_is_that_of_another_sentence(student_job):
     """In training and at the test; and what a map explains decides it too."""
-    students = Students(job, QUICK, beam=1)
+    students = Students(student_job, QUICK, beam=1)
     for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
         own, exchanged = (students._open_maps(g, split, scenario) for g in ("own", "exchanged"))
         assert isinstance(exchanged, ExchangedMaps)
         np.testing.assert_allclose(own[0].sum(1), 1, rtol=1e-5)
-        relevance = next(iter(job.relevance(scenario, source_alone=True, split=split)))
+        relevance = next(iter(student_job.relevance(scenario, source_alone=True, split=split)))
         np.testing.assert_allclose(own[0], map_of(relevance.source_TS), atol=1e-6)
         assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
 
 
-def test_one_sentence_has_no_map_of_another(job):
-    one = job.changed({"rules": {"test_sentences": 1}})
+def test_one_sentence_has_no_map_of_another(student_job):
+    one = student_job.changed({"rules": {"test_sentences": 1}})
     students = Students(one, QUICK, beam=1)
     assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
     with pytest.raises(NotApplicable, match="no map of another sentence"):
         students._open_maps("exchanged", "test", GOLDEN)
 
 
-def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
+def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(student_job, unmade):
     unmade("student", "student_outputs")
-    one = Students(job, QUICK, beam=1)
+    one = Students(student_job, QUICK, beam=1)
     trained = [
         one.trained("replace", "own"),
         one.trained("replace", "exchanged"),
         one.trained("replace", "none"),
-        Students(job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
+        Students(student_job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
+        Students(student_job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
+        Students(student_job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
             "replace", "own"
         ),
     ]
@@ -291,8 +290,8 @@ def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
     outputs = [
         one.outputs("replace", "own", "reference"),
         one.outputs("replace", "own", "translation"),
-        Students(job, QUICK, beam=2).outputs("replace", "own", "reference"),
-        Students(job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
+        Students(student_job, QUICK, beam=2).outputs("replace", "own", "reference"),
+        Students(student_job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
             "replace", "own", "reference"
         ),
     ]
