@@ -267,7 +267,7 @@ def test_a_loaded_model_is_where_it_is_asked_to_be(transformer):
         load_model(transformer.system.path, device="cuda:99")
 
 
-# Shapley values and integrated gradients are asked in full elsewhere; the options below draw less.
+# Other tests run Shapley values and integrated gradients in full; the options below draw less.
 OPTIONS = [
     *((name, {}) for name in sorted(entries("explainers"))),
     *((name, {"of": of, "foil": foil})

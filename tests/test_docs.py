@@ -220,7 +220,11 @@ def test_a_page_explains_its_words_in_capitals(page):
 def test_the_shell_takes_no_brace_of_a_command_for_its_own():
     """Bash makes two words of `a={b:1,c:2}` that is not quoted."""
     unquoted = {c.text: re.sub(r"'[^']*'|\"[^\"]*\"", "", c.text) for c in every_command()}
-    assert [text for text, rest in unquoted.items() if re.search(r"\{[^}]*,[^}]*\}", rest)] == []
+    assert [
+        text
+        for text, unquoted_text in unquoted.items()
+        if re.search(r"\{[^}]*,[^}]*\}", unquoted_text)
+    ] == []
 
 
 def test_marks_are_found():

@@ -36,7 +36,7 @@ def test_table_is_the_csv_file(results_with_gap):
     assert {"attention", "random", "alti"} == set(table.explainer)
     row = table[(table.explainer == "attention") & (table.instantiation == "base")].iloc[0]
     assert row.ppl_low < row.ppl < row.ppl_high
-    # What was not measured is no number.
+    # A result that was not measured is NaN.
     assert table[table.explainer == "alti"].ppl.isna().all()
     assert table.ppl.dtype == float and table.k.dtype == int
 
@@ -67,8 +67,8 @@ def test_altered_units_are_refused(results_with_gap, tmp_path):
 
 
 def test_analyses(results_with_gap):
-    found = xnmt_bench.results(results_with_gap, samples=50).analysis("significance")
-    assert set(found.table) == {"fidelity_significance"} and len(found) >= 2
+    analysis = xnmt_bench.results(results_with_gap, samples=50).analysis("significance")
+    assert set(analysis.table) == {"fidelity_significance"} and len(analysis) >= 2
     with pytest.raises(XnmtError, match=r"analysis 'signifcance'.*significance"):
         xnmt_bench.results(results_with_gap).analysis("signifcance")
     with pytest.raises(XnmtError, match=r"analysis 'significance': .*typo"):

@@ -360,8 +360,8 @@ class TestShippedSystem:
         ],
     )
     def test_a_foil_that_is_none_is_named(self, tmp_path, target, foil, problem):
-        given = ["explain=Der Hund schläft .", f"explain_target={target}", f"explain_foil={foil}"]
-        done = command("evaluate.py", *given, cwd=tmp_path)
+        options = ["explain=Der Hund schläft .", f"explain_target={target}", f"explain_foil={foil}"]
+        done = command("evaluate.py", *options, cwd=tmp_path)
         assert done.returncode == 1
         [line] = done.stderr.splitlines()
         assert line.startswith("error: explain_foil: ") and problem in line

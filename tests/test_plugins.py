@@ -79,9 +79,9 @@ def rows(path):
 
 
 def test_a_metric_is_in_table_page_and_significance(plugin_results):
-    found = rows(plugin_results / "length_ratio.csv")
-    assert [r["nmt"] for r in found] == ["shallow"] * 2  # of two widths
-    for row in found:
+    ratios = rows(plugin_results / "length_ratio.csv")
+    assert [r["nmt"] for r in ratios] == ["shallow"] * 2  # of two widths
+    for row in ratios:
         assert float(row["ratio_low"]) <= float(row["ratio"]) <= float(row["ratio_high"])
         assert row["units"] == "20"
         assert row["signature"].startswith("LENGTH_RATIO|corpus:toy|")
@@ -101,20 +101,25 @@ def test_its_number_is_that_of_the_stored_translations(plugin_results):
     from xnmt_bench.store import Store
 
     references = sum(len(s.target) for s in ToyCorpus(train=500, test=20).sentences("test"))
-    ratios = {
-        sum(map(len, (made.path / "test.txt").read_text().split("\n")[:-1])) / references
-        for made in Store(plugin_results.parent / "store").all("translation")
+    expected = {
+        sum(map(len, (artefact.path / "test.txt").read_text().split("\n")[:-1])) / references
+        for artefact in Store(plugin_results.parent / "store").all("translation")
     }
-    found = {float(r["ratio"]) for r in rows(plugin_results / "length_ratio.csv")}
-    assert sorted(found) == pytest.approx(sorted(ratios))
+    ratios = {float(r["ratio"]) for r in rows(plugin_results / "length_ratio.csv")}
+    assert sorted(ratios) == pytest.approx(sorted(expected))
 
 
 def test_a_proxy_and_an_architecture_are_in_every_table(plugin_results):
-    found = rows(plugin_results / "fidelity.csv")
+    fidelity_rows = rows(plugin_results / "fidelity.csv")
     judges = {"base", "bag", "evalx_bag", "cooccurrence"}
-    assert {r["instantiation"] for r in found} == judges | {"unigram", "nmt"}
-    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", "path_gradient", ""}
-    assert all(r["status"] == "ok" for r in found)
+    assert {r["instantiation"] for r in fidelity_rows} == judges | {"unigram", "nmt"}
+    assert {r["explainer"] for r in fidelity_rows} == {
+        "last_word",
+        "gradient_norm",
+        "path_gradient",
+        "",
+    }
+    assert all(r["status"] == "ok" for r in fidelity_rows)
     # The plug-in's judge stands behind the built-in ones, under its own heading.
     assert "| Base | bag | EVAL-X bag | counts |" in (plugin_results / "fidelity.md").read_text()
     compared = rows(plugin_results / "fidelity_significance.csv")
@@ -126,11 +131,11 @@ def test_a_judge_is_in_figure_and_page(plugin_results):
     page = (plugin_results / "report.html").read_text(encoding="utf-8")
     assert "<th>counts</th>" in page
     # It tells no first choice, so its accuracy is unknown.
-    found = [
+    judge_rows = [
         r for r in rows(plugin_results / "fidelity.csv") if r["instantiation"] == "cooccurrence"
     ]
-    assert len(found) == 6
-    assert all(r["status"] == "ok" and r["accuracy"] == "" for r in found)
+    assert len(judge_rows) == 6
+    assert all(r["status"] == "ok" and r["accuracy"] == "" for r in judge_rows)
     # It learns from the rules of training sentences, whose density is counted once.
     density = rows(plugin_results / "fidelity_density.csv")
     assert len({r["rules_id"] for r in density}) == len(density) == 6
@@ -142,7 +147,7 @@ def test_its_perplexity_is_that_of_the_counts(plugin_results):
     from xnmt_bench.store import Store
 
     store = Store(plugin_results.parent / "store")
-    by_fingerprint = {made.fingerprint: made for made in store.all("rules")}
+    by_fingerprint = {artefact.fingerprint: artefact for artefact in store.all("rules")}
     for row in rows(plugin_results / "fidelity.csv"):
         if row["instantiation"] != "cooccurrence":
             continue
@@ -169,9 +174,9 @@ def test_its_perplexity_is_that_of_the_counts(plugin_results):
 
 def test_a_metric_on_explanations(plugin_results):
     """A difference of two probabilities for each explainer, with its interval."""
-    found = rows(plugin_results / "sufficiency.csv")
-    assert len(found) == 6
-    assert all(abs(float(r["sufficiency"])) < 1 for r in found)
+    sufficiency_rows = rows(plugin_results / "sufficiency.csv")
+    assert len(sufficiency_rows) == 6
+    assert all(abs(float(r["sufficiency"])) < 1 for r in sufficiency_rows)
     assert "sufficiency" in (plugin_results / "sufficiency.md").read_text()
 
 

@@ -61,7 +61,7 @@ def places(folder):
 
 @pytest.fixture(scope="module")
 def finished_folder(tmp_path_factory):
-    """The folder of a run that nobody killed."""
+    """The folder of a run that ended without a kill."""
     folder = tmp_path_factory.mktemp("untouched")
     done = command("train.py", *TINY, *places(folder), cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -72,10 +72,10 @@ def finished_folder(tmp_path_factory):
 CHAIN = ("subwords", "encoded", "nmt", "rules")
 
 
-def begin(whole, folder, stage=""):
+def begin(finished, folder, stage=""):
     """Gives a folder what that run made before a stage."""
     for name in CHAIN[: CHAIN.index(stage) if stage in CHAIN else None]:
-        shutil.copytree(whole / "store" / name, folder / "store" / name)
+        shutil.copytree(finished / "store" / name, folder / "store" / name)
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def wanted(stage):
 
 
 def test_a_truncated_shard_is_named_and_made_again_or_an_error(finished_folder, tmp_path):
-    """Of unfinished work it is made again; a finished artefact is never altered by itself."""
+    """In unfinished work it is made again; in a finished artefact it is an error."""
     begin(finished_folder, tmp_path, "rules")
     _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
     [folder] = partial(tmp_path, "rules")
@@ -260,8 +260,8 @@ def test_a_truncated_shard_is_named_and_made_again_or_an_error(finished_folder, 
     assert done.returncode == 0, done.stderr
     [line] = [x for x in (done.stdout + done.stderr).splitlines() if "it is made again" in x]
     assert str(shard.relative_to(tmp_path)) in line
-    [finished_folder] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
-    finished_folder.write_bytes(finished_folder.read_bytes()[:-1])
+    [shard] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
+    shard.write_bytes(shard.read_bytes()[:-1])
     done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
     assert done.returncode == 1
     assert "error:" in done.stderr and "00000.parquet" in done.stderr
@@ -352,8 +352,13 @@ def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
     assert failed["status"].startswith("failed: RuntimeError: ")
     assert "allocate memory" in failed["status"]
     assert failed["ppl"] == failed["units"] == ""
-    others = {("fidelity", "base"), ("fidelity", "unigram"), ("fidelity", "nmt"), ("quality", "")}
-    assert set(rows) == others
+    other_rows = {
+        ("fidelity", "base"),
+        ("fidelity", "unigram"),
+        ("fidelity", "nmt"),
+        ("quality", ""),
+    }
+    assert set(rows) == other_rows
     assert all(r["status"] == "ok" for r in rows.values())
     read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert read.returncode == 0, read.stderr
@@ -402,8 +407,8 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     translations[::2] = [" ".join(text.split()[:-1]) or "x" for text in translations[::2]]
     file = tmp_path / "theirs.txt"
     file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
-    done = command("evaluate.py", *given, "nmt.reader._target_=sys.exit", cwd=tmp_path)
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = command("evaluate.py", *options, "nmt.reader._target_=sys.exit", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "store").exists()
     with (tmp_path / "results" / "quality.csv").open() as rows:
@@ -441,8 +446,8 @@ def test_the_command_of_a_row_makes_it_again(finished_folder, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-    given = ["corpus.train=200", "corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
-    assert command("evaluate.py", *given, *places(first), cwd=tmp_path).returncode == 0
+    options = ["corpus.train=200", "corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
+    assert command("evaluate.py", *options, *places(first), cwd=tmp_path).returncode == 0
     [row] = table(first)
     assert row["rerun"].startswith(
         "python evaluate.py corpus.train=200 corpus.test=60 'metric=[quality]' "
@@ -455,8 +460,8 @@ def test_the_command_of_a_row_makes_it_again(finished_folder, tmp_path):
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
     file = tmp_path / "theirs.txt"
     file.write_text("eins zwei\n" * 29, encoding="utf-8")
-    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
-    done = command("evaluate.py", *given, cwd=tmp_path)
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = command("evaluate.py", *options, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last == f"error: {file}: 29 lines, but there are 30 test sentences in toy"

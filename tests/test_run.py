@@ -62,7 +62,7 @@ def test_the_metrics_of_a_job_share_one_model_and_read_nothing_twice(
 
 
 def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_path, caplog):
-    """The toy corpus brings no pronouns; its translations are scored all the same."""
+    """The toy corpus brings no pronouns; its translations are still scored."""
     settings = transformer.settings.changed({"results": str(tmp_path)})
     job = Job(settings, store=transformer.store)
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])

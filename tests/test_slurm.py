@@ -21,7 +21,8 @@ SMALL = [
     *("nmt.training.max_epochs=2", "metric=[]", "trainer.progress_bar=false", "threads=1"),
 ]
 # A scheduler in a file: it notes what is submitted, runs the first job of the array at once, and
-# notes what it is asked to start again. Where a file says so, a job is told that its time is over.
+# notes requests to start a job again. If a certain file exists, it signals a job that its time is
+# over.
 SCHEDULER = """#!{python}
 import sys
 from pathlib import Path
@@ -53,10 +54,10 @@ def scheduler(tmp_path):
     return notes, {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def sweep(folder, launcher, *more):
+def sweep(folder, launcher, *changes):
     """The arguments of a sweep of two jobs."""
     return ["-m", f"launcher={launcher}", "nmt.seed=0,1", *SMALL, f"store={folder}/store",
-            f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep", *more]  # fmt: skip
+            f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep", *changes]  # fmt: skip
 
 
 def wait_for(path, has_ended):

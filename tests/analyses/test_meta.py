@@ -1,4 +1,4 @@
-"""What metrics say of explainers whose relevance is altered."""
+"""The results of metrics for explainers whose relevance is altered."""
 
 import dataclasses
 

@@ -76,17 +76,17 @@ def test_another_floor(tmp_path, sentence_log_p):
 
 def test_both_ends_are_of_the_rows_own_trainings(tmp_path, sentence_log_p):
     """`own` was measured on the first training alone, whose ends are not those of the second."""
-    for training, (random, whole) in enumerate(((4, 0), (9, 3))):
+    for training, (random, model_loss) in enumerate(((4, 0), (9, 3))):
         lineage = {"family": "f", "seed": training, "initial": None}
-        for loss, identity in ((random, {"explainer": "random"}), (whole, NMT)):
+        for loss, identity in ((random, {"explainer": "random"}), (model_loss, NMT)):
             units = decisions(range(SENTENCES), sentence_log_p - loss, test_set="toy test")
             measured(
                 Fidelity, tmp_path, FIDELITY | identity, units, f"m{training}", lineage=lineage
             )
         if training == 0:
             units = decisions(range(SENTENCES), sentence_log_p - 2, test_set="toy test")
-            own = FIDELITY | {"explainer": "own"}
-            measured(Fidelity, tmp_path, own, units, "m0", lineage=lineage)
+            own_row = FIDELITY | {"explainer": "own"}
+            measured(Fidelity, tmp_path, own_row, units, "m0", lineage=lineage)
     assert scores(tmp_path)["own"] == pytest.approx([0.5] * 3)
 
 

@@ -54,7 +54,7 @@ def bundle(results_folder, tmp_path):
 
 
 def refused(path, tmp_path, limits=archive.LIMITS):
-    """What is said of a bad bundle, in one line; nothing is written outside of its folder."""
+    """Returns the one-line message about a bad bundle; nothing is written outside of its folder."""
     place = tmp_path / "deep" / "place"
     before = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
     with pytest.raises(StoreError) as error:
@@ -63,8 +63,8 @@ def refused(path, tmp_path, limits=archive.LIMITS):
         else:
             place.mkdir(parents=True)
             unpack(path, place, "measurements/", limits)
-    left = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
-    assert set(left) - set(before) <= {place, place.parent}
+    remaining = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
+    assert set(remaining) - set(before) <= {place, place.parent}
     assert not (place / "measurements").exists() or limits is not archive.LIMITS
     message = str(error.value)
     assert "\n" not in message and message.startswith(f"{path}: ")
@@ -106,8 +106,8 @@ def test_the_same_rows_are_the_same_bytes(results_folder, tmp_path, monkeypatch)
 
 
 def test_two_bundles_are_one_table(bundle, tmp_path):
-    others = make_results(tmp_path / "other", ("random", "gradient_norm"))
-    second = make_bundle(tmp_path / "b.zip", others)
+    other_results = make_results(tmp_path / "other", ("random", "gradient_norm"))
+    second = make_bundle(tmp_path / "b.zip", other_results)
     first_pooled, second_pooled = pool([bundle, second], tmp_path / "pooled")
     rows = collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))
     names = {row.measurement.identity["explainer"] for row in rows}
@@ -167,10 +167,10 @@ def test_facts_that_are_nested_too_deep_are_one_line(bundle, tmp_path):
 
 
 def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
-    own = make_results(tmp_path / "own")
+    own_results = make_results(tmp_path / "own")
     with pytest.raises(StoreError, match=r"holds measurements of its own; .* pooled=FOLDER"):
-        pool([bundle], own)
-    assert len(collect(Fidelity(), own, Draws(20, 0))) == 4
+        pool([bundle], own_results)
+    assert len(collect(Fidelity(), own_results, Draws(20, 0))) == 4
 
 
 @pytest.mark.shared("every_eval_ever")
@@ -179,9 +179,9 @@ def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     for digest in ("a" * 16, "b" * 16):
         row = scored(SYSTEM | {"nmt": "mt"}, {"bleu": 30.0}, model="")
         rows.append(replace(row, measurement=replace(row.measurement, content={"outputs": digest})))
-    made = records({"quality": (Quality(), rows)}, None, 20, 0)
-    assert len(made) == 2
-    results = [record["evaluation_results"] for record in made.values()]
+    made_records = records({"quality": (Quality(), rows)}, None, 20, 0)
+    assert len(made_records) == 2
+    results = [record["evaluation_results"] for record in made_records.values()]
     assert len({result["evaluation_result_id"] for [result] in results}) == 2
 
 
@@ -242,7 +242,7 @@ def altered(contents, name):
     return contents | {name: data[:-1] + bytes([data[-1] ^ 1])}
 
 
-# What a hand does to a bundle, and what is said of it.
+# A change of a bundle, and the message that refuses it.
 SPOILED = {
     "no manifest": (lambda c: without(c, "manifest.json"), "it has no manifest.json"),
     "manifest is a list": (lambda c: c | {"manifest.json": b"[]"}, "manifest.json cannot be read"),
@@ -506,8 +506,8 @@ def test_bundles_are_frames_too(bundle, tmp_path):
     pytest.importorskip("pandas")
     import xnmt_bench
 
-    others = make_results(tmp_path / "other", ("gradient_norm",))
-    second = make_bundle(tmp_path / "b.zip", others)
+    other_results = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "b.zip", other_results)
     table = xnmt_bench.results([bundle, second], samples=20).table("fidelity")
     assert set(table.explainer) == {"attention", "random", "gradient_norm"}
     assert len(xnmt_bench.results(bundle, samples=20).units("fidelity")) == 4 * 3
@@ -616,15 +616,15 @@ def test_a_run_that_is_killed_while_it_pools_may_pool_again(bundle, tmp_path, mo
     class Killed(BaseException):
         pass
 
-    place, given = tmp_path / "pooled", Path.replace
+    place, replace_path = tmp_path / "pooled", Path.replace
     with monkeypatch.context() as patched:
         # Behind the last rename.
-        patched.setattr(Path, "replace", killed_at(given, place / "measurements", Killed))
+        patched.setattr(Path, "replace", killed_at(replace_path, place / "measurements", Killed))
         with pytest.raises(Killed):
             pool([bundle], place)
     assert len(pool([bundle], place)[0].rows) == 4
-    others = make_results(tmp_path / "other", ("gradient_norm",))
-    second = make_bundle(tmp_path / "second.zip", others)
+    other_results = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "second.zip", other_results)
     with monkeypatch.context() as patched:
         # Between the two descriptions, the rows of the first pooling still there.
         patched.setattr("xnmt_bench.bundles.pool.shutil", Raising(Killed))

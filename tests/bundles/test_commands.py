@@ -84,15 +84,15 @@ def test_what_cannot_be_meant_is_refused(place, script, option, message):
 
 
 def test_the_leaderboard_command(place):
-    made = place / "bundles"
-    made.mkdir()
+    bundle_folder = place / "bundles"
+    bundle_folder.mkdir()
     for name in ("first.zip", "second.zip"):
-        (made / name).write_bytes((place / name).read_bytes())
+        (bundle_folder / name).write_bytes((place / name).read_bytes())
     program = "xnmt_bench/__main__.py"
     done = command(program, "leaderboard", "bundles", cwd=place)
     assert done.returncode == 0 and done.stdout == "written: leaderboard.html\n"
     assert "gradient_norm" in (place / "leaderboard.html").read_text(encoding="utf-8")
-    (made / "bad.zip").write_bytes(b"nothing")
+    (bundle_folder / "bad.zip").write_bytes(b"nothing")
     done = command(program, "leaderboard", "bundles", "page.html", cwd=place)
     assert done.returncode == 1 and (place / "page.html").exists()
     lines = done.stderr.splitlines()

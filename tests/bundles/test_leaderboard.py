@@ -22,13 +22,13 @@ DRAWS = Draws(20, 0)
 def bundles(tmp_path_factory):
     """Two bundles of one system, one of another system of that name, one of another corpus."""
     place, folder = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("bundles")
-    made = {
+    results_of = {
         "a": make_results(place / "a"),
         "b": make_results(place / "b", ("gradient_norm",)),
         "c": make_results(place / "c", ("alti", "random"), model="m1"),
         "d": make_results(place / "d", ("rollout",), corpus="news<script>alert(1)</script>"),
     }
-    for name, results in made.items():
+    for name, results in results_of.items():
         make_bundle(folder / f"{name}.zip", results, author=f"group {name}")
     (folder / "README.md").write_text("no bundle")
     return folder
@@ -60,11 +60,11 @@ def cells(part):
 
 
 def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(leaderboard_path):
-    found = {
+    explainers_of = {
         anchor: {line[0] for line in cells(part)[1]}
         for anchor, part in sections(leaderboard_path).items()
     }
-    assert sorted(map(sorted, found.values())) == [
+    assert sorted(map(sorted, explainers_of.values())) == [
         ["alti", "random (blind)"],
         ["attention", "gradient_norm", "random (blind)"],
         ["rollout"],

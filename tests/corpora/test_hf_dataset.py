@@ -1,4 +1,4 @@
-"""Corpora of Hugging Face `datasets`, from folders; nothing is asked of the hub."""
+"""Corpora of Hugging Face `datasets`, from folders, without the hub."""
 
 import csv
 import gzip

@@ -34,7 +34,7 @@ def swapped(share=1.0, seed=0):
 
 def test_marks_and_cue_come_apart_and_stay_what_they_are():
     links = cues = 0
-    seen = Counter()
+    count_of_words = Counter()
     for sentence in swapped().sentences("train"):
         source, target = sentence.source.split(), sentence.target.split()
         opening, cue = source[0], source[-1]
@@ -42,10 +42,10 @@ def test_marks_and_cue_come_apart_and_stay_what_they_are():
         assert cue in CUES and target[-1] in dict(CLOSINGS).values()
         links += dict(OPENINGS)[opening] == target[0]
         cues += OPENINGS[CUES.index(cue) // 2][1] == target[0]
-        seen[opening, cue, target[0]] += 1
+        count_of_words[opening, cue, target[0]] += 1
     # Each of the four by chance: 150 of 600, with a standard deviation of 11.
     assert 100 < links < 200 and 100 < cues < 200
-    assert len(seen) > 100  # of 4 x 8 x 4
+    assert len(count_of_words) > 100  # of 4 x 8 x 4
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])

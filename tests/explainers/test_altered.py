@@ -50,14 +50,14 @@ def test_exchanged_scores_are_the_same_numbers_at_other_words(transformer, label
 def test_draws_follow_from_the_seed_and_the_sentence(transformer, labelled_batch, name):
     model = transformer.system.model
     explain = load_explainer(name, of="gradient_norm", seed=1).relevance
-    whole, again = explain(model, labelled_batch), explain(model, labelled_batch)
+    first, again = explain(model, labelled_batch), explain(model, labelled_batch)
     other = load_explainer(name, of="gradient_norm", seed=2).relevance(model, labelled_batch)
-    assert torch.equal(whole.source_BTS.nan_to_num(), again.source_BTS.nan_to_num())
-    assert not torch.equal(whole.source_BTS.nan_to_num(), other.source_BTS.nan_to_num())
+    assert torch.equal(first.source_BTS.nan_to_num(), again.source_BTS.nan_to_num())
+    assert not torch.equal(first.source_BTS.nan_to_num(), other.source_BTS.nan_to_num())
     alone = explain(model, labelled_batch.take([3]))
     t, s = alone.source_BTS.shape[1:]
     torch.testing.assert_close(
-        whole.source_BTS[3, :t, :s], alone.source_BTS[0], rtol=1e-4, atol=1e-7, equal_nan=True
+        first.source_BTS[3, :t, :s], alone.source_BTS[0], rtol=1e-4, atol=1e-7, equal_nan=True
     )
 
 

@@ -119,7 +119,7 @@ def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
 def test_a_word_without_a_probable_source_word_has_no_link(monkeypatch):
     pairs = [(["a"], ["x"])] * 8 + [(["a"], ["y"])]
     assert agreed_links(pairs)[0] == {(0, 0)}
-    # P(y given a) is 1 in 9, and `y`, the greatest number, is no longer in the table.
+    # P(y given a) is 1 in 9, and `y`, the greatest number, has left the table.
     monkeypatch.setattr("xnmt_bench.words.ibm_model_1.LEAST", 0.2)
     assert agreed_links(pairs) == [{(0, 0)}] * 8 + [set()]
 

@@ -66,8 +66,11 @@ def test_the_blocks_are_those_of_the_pass_itself(model_and_pair):
     encoder = model.encoder_attention(source_BSD, batch.layout)
     for layer, block in enumerate(blocks.encoder):
         torch.testing.assert_close(block.weights_BHQK, encoder[:, layer], rtol=0, atol=1e-12)
-    for layer, (own, cross) in enumerate(blocks.decoder):
-        for block, expected in ((own, weights.prefix_BLHTT), (cross, weights.cross_BLHTS)):
+    for layer, (self_attention, cross) in enumerate(blocks.decoder):
+        for block, expected in (
+            (self_attention, weights.prefix_BLHTT),
+            (cross, weights.cross_BLHTS),
+        ):
             torch.testing.assert_close(block.weights_BHQK, expected[:, layer], rtol=0, atol=1e-12)
 
 
@@ -146,8 +149,8 @@ def test_shares_do_not_depend_on_batch_and_padding(model_and_pair, name):
     alone = load_explainer(name).relevance(model, batch.take([1]))
     assert together.error_BT is alone.error_BT is None
     for side in ("source_BTS", "prefix_BTT"):
-        whole, part = getattr(together, side), getattr(alone, side)
-        here = whole[1, : part.shape[1], : part.shape[2]]
+        padded, part = getattr(together, side), getattr(alone, side)
+        here = padded[1, : part.shape[1], : part.shape[2]]
         torch.testing.assert_close(here, part[0], rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
@@ -182,11 +185,11 @@ def test_a_layer_or_head_that_is_not_there_is_one_line(model_and_pair, name):
 
 @pytest.mark.shared("reference/alti_plus.json")
 @pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
-def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
+@pytest.mark.parametrize("by_their_norms", [False, True], ids=["deviation", "their_deviation"])
+def test_alti_equals_its_authors_code(name, by_their_norms, monkeypatch):
     """They divide by the unbiased deviation, d - 1, of a post-norm, and add eps to it."""
     model = double(open_fixture(name))
-    if theirs:
+    if by_their_norms:
 
         def normed(block, part_BQXD):
             if block.norm is None:
@@ -204,17 +207,17 @@ def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
         of_output = alti._shares
         monkeypatch.setattr("xnmt_bench.nmt.blocks.AttentionBlock.normed", normed)
         monkeypatch.setattr(alti, "_shares", shares)
-    tolerance = 2e-5 if theirs or name == "transformer_pre_norm" else 1e-3
+    tolerance = 2e-5 if by_their_norms or name == "transformer_pre_norm" else 1e-3
     for recorded in json.loads(REFERENCE.read_text())["systems"][name]["sentences"]:
         batch = Batch.collate([(recorded["source"], recorded["target"])])
         relevance = load_explainer("alti").relevance(model, batch)
         expected_TX = torch.tensor(recorded["contributions"]).double()
         s = len(recorded["source"])
-        ours, prefix = relevance.source_BTS[0], relevance.prefix_BTT[0]
-        assert (ours - expected_TX[:, :s]).abs().max() < tolerance
-        seen = ~prefix[:, :-1].isnan()
+        source, prefix = relevance.source_BTS[0], relevance.prefix_BTT[0]
+        assert (source - expected_TX[:, :s]).abs().max() < tolerance
+        visible = ~prefix[:, :-1].isnan()
         # Input 0 is BOS.
-        difference = (prefix[:, :-1] - expected_TX[:, s + 1 :])[seen]
+        difference = (prefix[:, :-1] - expected_TX[:, s + 1 :])[visible]
         assert difference.abs().max() < tolerance
 
 

@@ -73,15 +73,15 @@ def test_integrated_gradients_equal_captums(transformer):
         prefix[:, step, : t - 1] = y.sum(-1)[:, 1:].detach()
     source, prefix = visible(batch, source, prefix)
     relevance = load_explainer("integrated_gradients", points=3).relevance(model, batch)
-    for ours, theirs in ((relevance.source_BTS, source), (relevance.prefix_BTT, prefix)):
+    for actual, expected in ((relevance.source_BTS, source), (relevance.prefix_BTT, prefix)):
         # Captum rounds the weights of points to float32.
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7, equal_nan=True)
+        torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
 def test_more_points_bring_integrated_gradients_to_completeness(workplace):
     """Gauss and Legendre's points do so at the rate of a power, where nothing is normed.
 
-    RNNSearch is smooth along the way, whatever its weights. A Transformer's norms forget lengths,
+    RNNSearch is smooth along the way for all weights. A Transformer's norms forget lengths,
     so that its way has a bend near zero.
     """
     model, batch = few_words(trained("rnn_search", workplace))
@@ -106,11 +106,11 @@ def test_neither_batch_nor_padding_nor_chunks_play_a_part(system_and_pair, name)
     for row in range(len(batch.source_BS)):
         alone = batch.take([row])
         relevance = load_explainer(name, **few, positions=50).relevance(model, alone)
-        for whole, part in zip(vars(together).values(), vars(relevance).values(), strict=True):
+        for padded, part in zip(vars(together).values(), vars(relevance).values(), strict=True):
             if part is None:  # the error of a step, where it is not known
-                assert whole is None
+                assert padded is None
                 continue
-            here = whole[(row, *map(slice, part.shape[1:]))]
+            here = padded[(row, *map(slice, part.shape[1:]))]
             torch.testing.assert_close(here, part[0], rtol=1e-8, atol=1e-10, equal_nan=True)
 
 
@@ -150,10 +150,12 @@ def test_over_all_orders_shapley_equals_enumeration(short, monkeypatch):
     relevance = explainer.relevance(model, batch)
     source_TS, prefix_TU = relevance.source_BTS[0], relevance.prefix_BTT[0, :, :u]
     torch.testing.assert_close(source_TS, expected_XT[:s].T, rtol=0, atol=1e-12)
-    seen = ~prefix_TU.isnan()
-    torch.testing.assert_close(prefix_TU[seen], expected_XT[s:].T[seen], rtol=0, atol=1e-12)
+    visible_TU = ~prefix_TU.isnan()
+    torch.testing.assert_close(
+        prefix_TU[visible_TU], expected_XT[s:].T[visible_TU], rtol=0, atol=1e-12
+    )
     # What a step does not see adds nothing there, in the definition too.
-    assert expected_XT[s:].T[~seen].abs().max() < 1e-12
+    assert expected_XT[s:].T[~visible_TU].abs().max() < 1e-12
 
 
 class Ridge(Model):
@@ -182,23 +184,23 @@ def test_lime_equals_captums_on_the_same_draws(transformer):
     generator = seeded(4, batch.source_BS[0], batch.target_BT[0])
     drawn = torch.rand(samples, s + t - 1, generator=generator) < 0.5
     for step in (0, 2, t - 1):
-        seen, rows = s + step, iter(drawn)
+        words, rows = s + step, iter(drawn)
 
-        def forward(on, step=step, seen=seen):
-            full = torch.cat([on[0].bool(), torch.ones(s + t - 1 - seen, dtype=torch.bool)])
+        def forward(on, step=step, words=words):
+            full = torch.cat([on[0].bool(), torch.ones(s + t - 1 - words, dtype=torch.bool)])
             return numbers(model, batch, full[:s].tolist(), full[s:].tolist())[step][None]
 
         captums = LimeBase(
             forward,
             Ridge(),
             get_exp_kernel_similarity_function("cosine", 1.0),
-            lambda original, **_: next(rows)[None, :seen].double(),  # noqa: B023
+            lambda original, **_: next(rows)[None, :words].double(),  # noqa: B023
             False,
             None,
             lambda on, original, **_: on,
         )
         expected = captums.attribute(
-            torch.ones(1, seen).double(), n_samples=samples, perturbations_per_eval=1
+            torch.ones(1, words).double(), n_samples=samples, perturbations_per_eval=1
         )[0].double()
-        ours = torch.cat([relevance.source_BTS[0, step], relevance.prefix_BTT[0, step, :step]])
-        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-7)
+        actual = torch.cat([relevance.source_BTS[0, step], relevance.prefix_BTT[0, step, :step]])
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-7)

@@ -58,11 +58,11 @@ def test_without_biases_words_and_positions_sum_to_the_logit(unbiased):
         logits = model.logits(model.decode(model.encode(leaves[0], batch.layout), leaves[1]))
         for step, label in enumerate(batch.labels_BT[0].tolist()):
             gradients = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
-            whole = sum(
+            total = sum(
                 (gradient * (leaf + position)).sum().item()
                 for leaf, gradient, position in zip(leaves, gradients, positions, strict=True)
             )
-            assert whole == pytest.approx(logits[0, step, label].item(), abs=1e-9)
+            assert total == pytest.approx(logits[0, step, label].item(), abs=1e-9)
             words = (gradients[0] * leaves[0]).sum(-1)[0].detach()
             torch.testing.assert_close(relevance.source_BTS[0, step], words, rtol=0, atol=1e-9)
 
@@ -110,7 +110,7 @@ def test_the_gradient_is_that_of_constant_weights_and_deviations(explained, monk
         source, prefix = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
         expected = (source * leaves[0]).sum(-1)[0].detach()
         torch.testing.assert_close(relevance.source_BTS[0, step], expected, rtol=0, atol=1e-9)
-        earlier = (prefix * leaves[1]).sum(-1)[0, 1 : step + 1].detach()  # BOS is no word
+        earlier = (prefix * leaves[1]).sum(-1)[0, 1 : step + 1].detach()  # without BOS
         torch.testing.assert_close(relevance.prefix_BTT[0, step, :step], earlier, rtol=0, atol=1e-9)
 
 

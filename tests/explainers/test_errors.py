@@ -1,4 +1,4 @@
-"""How far an explanation may be off: what explainers know of it, and what the table says of it."""
+"""How far an explanation may be off: the explainers' own estimates, and the lines of the table."""
 
 from types import SimpleNamespace
 
@@ -91,8 +91,8 @@ def test_the_table_says_how_far_rows_may_be_off(tmp_path):
     assert done.returncode == 0, done.stderr
     shown = command("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    said = " ".join(shown.stdout.split())
-    assert "integrated_gradients on transformer: completeness gap" in said
-    assert "shapley on transformer: standard error over orders" in said
-    assert "cp_lrp on transformer: part of the logit that is not on words" in said
-    assert said.count(" in the median, ") == 3  # gradients know no error
+    text = " ".join(shown.stdout.split())
+    assert "integrated_gradients on transformer: completeness gap" in text
+    assert "shapley on transformer: standard error over orders" in text
+    assert "cp_lrp on transformer: part of the logit that is not on words" in text
+    assert text.count(" in the median, ") == 3  # gradients know no error

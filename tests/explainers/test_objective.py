@@ -36,11 +36,11 @@ def values(model, batch, source, inputs, of="probability", foil=None):
 
 def second_choice(model, batch):
     """The likeliest word but the label, of each step of the unchanged sentences, (B, T)."""
-    whole = model.decode(
+    states = model.decode(
         model.encode(model.embed_source(batch.source_BS), batch.layout),
         model.embed_target(batch.input_BT),
     )
-    first_BT, second_BT = model.logits(whole).argsort(-1, descending=True)[..., :2].unbind(-1)
+    first_BT, second_BT = model.logits(states).argsort(-1, descending=True)[..., :2].unbind(-1)
     # The label may be no first choice, in the padding of a shorter sentence.
     return torch.where(first_BT == batch.labels_BT, second_BT, first_BT)
 
@@ -70,9 +70,9 @@ def test_the_l2_norm(transformer_and_batch):
     total = values(model, batch, source, model.embed_target(batch.input_BT))[:, step].sum()
     [of_source] = torch.autograd.grad(total, [source])
     expected = of_source.square().sum(-1).sqrt()
-    seen = ~relevance.source_BTS[:, step].isnan()
+    visible = ~relevance.source_BTS[:, step].isnan()
     torch.testing.assert_close(
-        relevance.source_BTS[:, step][seen], expected[seen], rtol=1e-9, atol=0
+        relevance.source_BTS[:, step][visible], expected[visible], rtol=1e-9, atol=0
     )
 
 
@@ -95,13 +95,13 @@ def test_prediction_difference_is_of_the_chosen_number_and_removal(transformer_a
     sizes = [len(v) for v in model.vocabularies]
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
-    whole = values(model, batch, source_BSD, input_BTD, **options)
+    unchanged = values(model, batch, source_BSD, input_BTD, **options)
     for i in range(s):
         changed = replaced(source_BSD, i, model.embed_source, sizes[0])
-        source[..., i] = whole - values(model, batch, changed, input_BTD, **options)
+        source[..., i] = unchanged - values(model, batch, changed, input_BTD, **options)
     for j in range(t - 1):
         changed = replaced(input_BTD, j + 1, model.embed_target, sizes[1])
-        prefix[..., j] = whole - values(model, batch, source_BSD, changed, **options)
+        prefix[..., j] = unchanged - values(model, batch, source_BSD, changed, **options)
     source, prefix = visible(batch, source, prefix)
     assert_same(relevance.source_BTS, source)
     assert_same(relevance.prefix_BTT, prefix)
@@ -121,20 +121,20 @@ def test_log_probabilities_with_a_foil_are_those_of_logits(transformer_and_batch
 def test_a_foil_may_be_one_word_in_every_step(transformer_and_batch):
     model, batch = transformer_and_batch
     word = int(batch.labels_BT[0, 0]) + 1
-    whole = load_explainer("prediction_difference", foil=word).relevance(model, batch)
+    difference = load_explainer("prediction_difference", foil=word).relevance(model, batch)
     label, foil = (
         load_explainer("prediction_difference").relevance(model, batch.labelled(labels_BT))
         for labels_BT in (batch.labels_BT, torch.full_like(batch.labels_BT, word))
     )
     for side in ("source_BTS", "prefix_BTT"):
         expected = getattr(label, side) - getattr(foil, side)
-        torch.testing.assert_close(getattr(whole, side), expected, equal_nan=True)
+        torch.testing.assert_close(getattr(difference, side), expected, equal_nan=True)
     with pytest.raises(XnmtError, match="has no such id"):
         load_explainer("gradient_norm", foil=10**6).relevance(model, batch)
 
 
 def test_a_step_whose_label_is_the_foil_is_not_explained(transformer):
-    """In the explanation of two texts that are no translations of each other."""
+    """In the explanation of two texts that do not translate each other."""
     model, sentences = transformer.system.model, transformer.corpus.sentences("test")
     pair = (next(sentences).source, next(sentences).target)
     [explanation] = load_explainer("gradient_norm", foil="gold")(model, [pair])

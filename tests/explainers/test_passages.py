@@ -110,8 +110,8 @@ def test_from_the_command_line(tmp_path):
              f"results={tmp_path}/results"]  # fmt: skip
     assert command("train.py", *small, "metric=[]", cwd=tmp_path).returncode == 0
     source, target = (" _eos ".join(texts[2:]) for texts in (SOURCES, TARGETS))
-    given = [f"explain={source}", f"explain_target={target}"]
-    done = command("evaluate.py", *small, *given, cwd=tmp_path)
+    options = [f"explain={source}", f"explain_target={target}"]
+    done = command("evaluate.py", *small, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "source (en): the input_file is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()

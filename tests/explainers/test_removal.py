@@ -67,7 +67,7 @@ def test_no_layer_attends_to_a_removed_word_and_its_embedding_is_zero(transforme
     model, batch = transformer_and_sentence
     switched, row = SwitchedOff(model, batch, "attention"), torch.tensor([0])
     keep_RS, keep_RT = torch.ones_like(batch.source_BS), torch.ones_like(batch.input_BT)
-    # BOS and EOS are asked for too, and stay.
+    # The request includes BOS and EOS, which stay.
     keep_RS[0, [1, -1]], keep_RT[0, [0, 2]] = 0, 0
     encoding = switched.reading(switched.encoding(row, keep_RS), row, keep_RT)
     inputs = switched.inputs(row, keep_RT)
@@ -91,16 +91,16 @@ def test_no_layer_attends_to_a_removed_word_and_its_embedding_is_zero(transforme
 def test_batches_and_chunks_change_nothing(transformer, name, options):
     model, batch = double_and_batch(transformer, range(3))
     explainer = load_explainer(name, removal="attention", **options)
-    whole = explainer.relevance(model, batch)
+    in_batch = explainer.relevance(model, batch)
     narrow = load_explainer(name, removal="attention", positions=9, **options)
     other = load_explainer(name, removal="zero", **options).relevance(model, batch)
     for row in range(3):
         part = narrow.relevance(model, batch.take([row]))
         for side in ("source_BTS", "prefix_BTT"):
-            alone, together = getattr(part, side)[0], getattr(whole, side)[row]
+            alone, together = getattr(part, side)[0], getattr(in_batch, side)[row]
             together = together[: alone.shape[0], : alone.shape[1]]
             torch.testing.assert_close(together, alone, rtol=0, atol=1e-10, equal_nan=True)
-    assert not torch.allclose(whole.source_BTS, other.source_BTS, equal_nan=True)
+    assert not torch.allclose(in_batch.source_BTS, other.source_BTS, equal_nan=True)
 
 
 def test_shapley_still_sums_to_what_all_words_add(transformer_and_sentence):

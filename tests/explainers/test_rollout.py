@@ -53,15 +53,15 @@ def test_rollout_equals_a_walk_and_its_rows_sum_to_1(transformer_and_batch):
             assert sum(shares.values()) == pytest.approx(1)
             for (side, place), share in shares.items():
                 if side == "source":
-                    ours = relevance.source_BTS[row, step, place]
-                elif place > 0:  # input 0 is BOS, which is no word
-                    ours = relevance.prefix_BTT[row, step, place - 1]
+                    actual = relevance.source_BTS[row, step, place]
+                elif place > 0:  # input 0 is BOS
+                    actual = relevance.prefix_BTT[row, step, place - 1]
                     if place - 1 >= step:  # not seen, and nothing came from there
-                        assert share == 0 and ours.isnan()
+                        assert share == 0 and actual.isnan()
                         continue
                 else:
                     continue
-                assert float(ours) == pytest.approx(share, abs=1e-12)
+                assert float(actual) == pytest.approx(share, abs=1e-12)
 
 
 def test_a_model_without_a_stack_of_attention_is_not_applicable(transformer_and_batch):

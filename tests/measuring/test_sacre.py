@@ -97,7 +97,7 @@ def test_a_row_of_chinese(tmp_path):
 
 
 def test_rows_of_two_tokenizers_stand_apart(tmp_path):
-    """As where the same texts were once scored under a name that says nothing of their words."""
+    """As where the same texts were once scored under a name that does not show their words."""
     job = write_corpus(tmp_path, "zh")
     [planned] = Quality().measure(job)
     row, evidence = planned.identify(), planned.make()

@@ -99,9 +99,9 @@ def test_nothing_uninformed_is_better_than_every_blind_row(refused_results, name
 
 @pytest.mark.parametrize("name", OF_CONTEXT)
 def test_nothing_uninformed_is_better_by_a_metric_of_context(results_of_context, name):
-    found = panels_of(results_of_context, name)
-    assert found
-    for _, _, _, standings in found:
+    named_panels = panels_of(results_of_context, name)
+    assert named_panels
+    for _, _, _, standings in named_panels:
         assert [n for n, standing in standings.items() if standing.word == "better"] == []
 
 
@@ -116,9 +116,9 @@ def test_the_negation_of_an_explainer_is_worse_than_it(refused_results, name):
 
 
 def test_every_metric_of_named_words_is_asked():
-    asked = {
+    of_words = {
         name
         for name, metric in registry.load_all("metrics").items()
         if metric.compared == "explainer" and metric.of_words and metric.columns[0].better
     }
-    assert asked == set(METRICS) | set(OF_CONTEXT) | OF_PEOPLE
+    assert of_words == set(METRICS) | set(OF_CONTEXT) | OF_PEOPLE

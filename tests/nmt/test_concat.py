@@ -202,9 +202,7 @@ def test_self_attention_of_both_sides_is_readable(concat):
 
 def test_the_context_is_discounted_in_the_loss(sentence_level):
     model = model_of(sentence_level)
-    options = NMTTrainingOptions(label_smoothing=0.0, context_discount=0.25)
     split = sentence_level.texts.split("valid")
-    training = NMTTraining(model, split, split, options)
     target = torch.tensor([[11, SEPARATOR, 12, EOS], [13, EOS, PAD, PAD]])
     batch = Batch(torch.tensor([[11, EOS]] * 2), target)
     ce = F.cross_entropy(model(batch).transpose(1, 2), target, reduction="none")
@@ -213,7 +211,8 @@ def test_the_context_is_discounted_in_the_loss(sentence_level):
     only_current = (ce[0, 2:].sum() + ce[1, :2].sum()) / 4
     # The cross-entropy is computed in float32 for a model of any precision.
     for discount, loss in ((0.25, expected), (0.0, only_current), (1.0, ce[target != PAD].mean())):
-        discounted = training._loss(batch, 0.0, discount)
+        options = NMTTrainingOptions(label_smoothing=0.0, context_discount=discount)
+        discounted = NMTTraining(model, split, split, options).training_step(batch, 0)
         assert float(discounted) == pytest.approx(float(loss), rel=1e-5)
 
 

@@ -65,12 +65,17 @@ def recorded(name):
 @pytest.fixture(scope="module")
 def recorded_batch(fairseq_model, recorded):
     """The recorded batch in our numbers; fairseq pads sources on the left."""
-    pairs = []
-    for source, target in zip(recorded["source"], recorded["target"], strict=True):
-        sides = ((fairseq_model.source_subwords, source), (fairseq_model.target_subwords, target))
-        pairs.append([[ids.ids._ours[i] for i in row[row != THEIR_PAD].tolist()]
-                      for ids, row in sides])  # fmt: skip
-    return Batch.collate(pairs)
+    sides = []
+    for side in ("source", "target"):
+        numbering = getattr(fairseq_model, f"{side}_subwords").ids
+        # Of BOS and EOS, which share a number there, EOS is the later one.
+        our_id_of = {
+            their_id: our_id for our_id, their_id in enumerate(numbering.theirs_V.tolist())
+        }
+        sides.append(
+            [[our_id_of[i] for i in row[row != THEIR_PAD].tolist()] for row in recorded[side]]
+        )
+    return Batch.collate(list(zip(*sides, strict=True)))
 
 
 def places(name, source):
@@ -335,11 +340,11 @@ def cut(tmp_path):
     """The codes of a fixture, its English text, and the subwords of that text with their counts."""
     codes = FIXTURES / "transformer" / "codes"
     text = "".join(f"{s.source}\n" for s in ToyCorpus(train=300).sentences("train"))
-    whole = _apply_bpe(codes, text)
-    counts = Counter(whole.split())
+    cut_text = _apply_bpe(codes, text)
+    counts = Counter(cut_text.split())
     vocabulary = tmp_path / "vocabulary.en"
     vocabulary.write_text("".join(f"{piece} {count}\n" for piece, count in counts.items()))
-    return codes, text, vocabulary, whole
+    return codes, text, vocabulary, cut_text
 
 
 def _apply_bpe(codes, text, *options):
@@ -349,7 +354,7 @@ def _apply_bpe(codes, text, *options):
 
 
 def test_subwords_are_cut_as_subword_nmt_cuts_them_by_a_vocabulary(cut):
-    codes, text, vocabulary, whole = cut
+    codes, text, vocabulary, cut_text = cut
     for options, allowed, glossaries in (
         (["--vocabulary", vocabulary, "--vocabulary-threshold", "40"], 40, []),
         (["--vocabulary", vocabulary, "--glossaries", "the", "d.g"], None, ["the", "d.g"]),
@@ -360,7 +365,7 @@ def test_subwords_are_cut_as_subword_nmt_cuts_them_by_a_vocabulary(cut):
         assert [segment(line) for line in text.splitlines()] == [
             line.split() for line in expected.splitlines()
         ]
-        assert expected != whole
+        assert expected != cut_text
 
 
 def test_subwords_are_cut_as_sentencepiece_cuts_them_by_a_vocabulary(tmp_path):

@@ -48,7 +48,7 @@ def test_ids_that_no_text_has_may_be_more(tmp_path):
 
 
 def test_a_tokenizer_without_its_files(named_folder, tmp_path):
-    """Some open all the same, and know no word."""
+    """Some open without them, and know no word."""
     family, folder = named_folder
     (tmp_path / "m").mkdir()
     for name in ("config.json", "generation_config.json", "model.safetensors"):

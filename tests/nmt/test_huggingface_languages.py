@@ -41,9 +41,9 @@ def test_a_language_that_was_added(many_languages, tmp_path, recipe):
     model.resize_token_embeddings(max(model.config.vocab_size, new_id + 1), mean_resizing=False)
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path)
-    known = READER[family]
-    there = open_huggingface(str(tmp_path), family, known["source_language"], code)
-    back = open_huggingface(str(tmp_path), family, code, known["target_language"])
+    reader = READER[family]
+    there = open_huggingface(str(tmp_path), family, reader["source_language"], code)
+    back = open_huggingface(str(tmp_path), family, code, reader["target_language"])
     assert there.languages[1] == back.languages[0] == code
     assert there.before_target[-1] == new_id
     assert new_id in [*back.before_source, *back.after_source]

@@ -72,7 +72,7 @@ def test_a_sentence_does_not_depend_on_its_batch(native_system, name):
     model, explainer = native_system.system.model, load_explainer(name, **FEW.get(name, {}))
     together, _ = decide(model, batch_of(model, split, indices))
     try:
-        whole = explainer.relevance(model, together)
+        relevance_together = explainer.relevance(model, together)
     except NotApplicable:
         pytest.skip(f"{name} does not cover this system")
     # A difference of probabilities is rounded as probabilities are, which are of the order of 1.
@@ -85,14 +85,18 @@ def test_a_sentence_does_not_depend_on_its_batch(native_system, name):
         s, t = alone.source_BS.shape[1], alone.target_BT.shape[1]
         assert log_probability.isfinite().all()
         assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
-        assert_same_relevance(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
+        assert_same_relevance(
+            relevance_together.source_BTS[row, :t, :s], relevance.source_BTS[0], scale
+        )
         assert_same_relevance(
             reverse.source_BTS[len(indices) - 1 - row, :t, :s], relevance.source_BTS[0], scale
         )
-        assert whole.source_BTS[row, t:].isnan().all()
-        assert whole.source_BTS[row, :, s:].isnan().all()
+        assert relevance_together.source_BTS[row, t:].isnan().all()
+        assert relevance_together.source_BTS[row, :, s:].isnan().all()
         if relevance.prefix_BTT is not None:
-            assert_same_relevance(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
+            assert_same_relevance(
+                relevance_together.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale
+            )
 
 
 @pytest.mark.parametrize("name", sorted(entries("explainers")))
@@ -160,7 +164,7 @@ def test_attention_rows_sum_to_one(native_system):
             continue
         sums = part.sum(-1).movedim(3, 1)[now]  # only of the current sentence's steps
         if (name, part is weights.cross_BLHTS) in {("cadec", False), ("s_hier_to_2", True)}:
-            # What a draft gets, or the EOS before a document's first sentence, is no word's.
+            # A draft, or the EOS before a document's first sentence, takes a part of the weight.
             assert (sums > 0.1).all()
             assert (sums < 1).any()
             assert (sums < 1 + 1e-5).all()

@@ -33,9 +33,9 @@ def test_a_translation_with_a_line_break_is_one_line(translating_job, tmp_path, 
     decode = type(subwords).decode
     monkeypatch.setattr(type(subwords), "decode", lambda self, ids: f"{decode(self, ids)}\nx")
     monkeypatch.setattr(type(subwords), "encode", lambda self, text: [5] * len(text.split()))
-    made = elsewhere(translating_job, tmp_path).outputs()
-    assert len(made.texts) == len(usual)
-    assert all(text.endswith(" x") for text in made.texts)
+    made_outputs = elsewhere(translating_job, tmp_path).outputs()
+    assert len(made_outputs.texts) == len(usual)
+    assert all(text.endswith(" x") for text in made_outputs.texts)
 
 
 def test_lines_that_are_not_as_many_as_sentences_are_an_error(translating_job, monkeypatch):

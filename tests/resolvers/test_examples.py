@@ -19,11 +19,11 @@ from xnmt_bench.resolvers.examples import (
 
 
 def test_examples_of_a_sentence():
-    found = []
+    kinds = []
     for sentence in ListedChains(*ROWS).sentences("train"):
         [clusters] = create("resolvers", "gold").resolve([sentence])
-        found.append((is_coref(clusters), is_gender(sentence, clusters)))
-    assert found == [(True, False), (True, True), (True, False), (False, False)]
+        kinds.append((is_coref(clusters), is_gender(sentence, clusters)))
+    assert kinds == [(True, False), (True, True), (True, False), (False, False)]
     assert not is_coref(None)
     his = Sentence("John lost HIS, he said", "", "x", 0)
     assert is_gender(his, (((0, 0), (2, 2)),))
@@ -87,11 +87,11 @@ def test_a_corpus_without_examples_is_an_error():
 def test_toy_sentences_whose_chains_are_known():
     """Every sentence of generated data with a chain of two words of its own is an example."""
     corpus = ToyCorpus(train=300)
-    wanted = 0
+    expected = 0
     for sentence in corpus.sentences("train"):
         mentions = (sentence.gold.source_mentions if corpus.source_language == "en"
                     else sentence.gold.target_mentions)  # fmt: skip
         chains = [m.chain for m in mentions]
-        wanted += len(chains) > len(set(chains))
-    assert wanted > 20
-    assert count_examples(corpus, "train", create("resolvers", "gold")).coref == wanted
+        expected += len(chains) > len(set(chains))
+    assert expected > 20
+    assert count_examples(corpus, "train", create("resolvers", "gold")).coref == expected

@@ -30,7 +30,7 @@ def test_clusters_are_numbered_by_their_first_mention():
 
 
 @pytest.mark.parametrize(
-    ("clusters", "wanted"),
+    ("clusters", "expected"),
     [
         # `John sold his car as it broke`: `his` of `his car`.
         ((((0, 0), (2, 2)), ((2, 3), (5, 5))),
@@ -46,9 +46,9 @@ def test_clusters_are_numbered_by_their_first_mention():
          "John sold <1> his </1> car as <1> it </1> broke"),
     ],
 )  # fmt: skip
-def test_mentions_that_share_words(clusters, wanted):
-    found = mark("John sold his car as it broke", clusters).text
-    assert found.replace("ENT", "") == wanted
+def test_mentions_that_share_words(clusters, expected):
+    text = mark("John sold his car as it broke", clusters).text
+    assert text.replace("ENT", "") == expected
 
 
 def test_a_cluster_that_loses_its_mentions_gives_its_number_and_words_back():

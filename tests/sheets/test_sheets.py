@@ -241,7 +241,7 @@ def test_people_of_known_accuracy_beside_relevance(tmp_path):
     # `she` is attention's first word and the last of the tied ones of random, `doctor` its first.
     attention, random = table["relevance", "attention"], table["relevance", "random"]
     assert [float(attention[c]) for c in ("average_precision", "hit_1", "hit_3")] == [1, 1, 1]
-    assert float(attention["annotations"]) == 4  # no word is no ranking
+    assert float(attention["annotations"]) == 4  # an answer without words cannot be ranked against
     she = 1 / 6
     random_precision = (3 * she + (1 + 2 / 6) / 2) / 4
     assert [float(random[c]) for c in ("average_precision", "hit_1")] == [

@@ -40,7 +40,7 @@ copies: dict[tuple, bytes] = {}
 # The folder of a test session where its processes keep what each of them would compose again.
 KEPT = "XNMT_BENCH_TESTS_COMPOSED"
 kept: dict[str, bytes] = {}
-# Packages whose configurations stay as they are; those of a test's plug-in may not.
+# Packages whose configurations never change; those of a test's plug-in may.
 LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
 OWN = ROOT / "conf"
 
@@ -51,7 +51,7 @@ def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None
     if source is None:
         return None
     file = Path(source.path, source._normalize_file_name(config_path))
-    # A file of an installed package never changes, and its `pkg://` path is no place on disk.
+    # A file of an installed package never changes, and its `pkg://` path is not on disk.
     changed = file.stat().st_mtime_ns if file.exists() else None
     key = (source.provider, file, changed)
     if key not in copies:
@@ -183,14 +183,14 @@ generated: dict[tuple, tuple[list[Sentence], Iterator[Sentence]]] = {}
 def sentences(self: ToyCorpus, split: Split) -> Iterator[Sentence]:
     """Stream the split; sentences that this process has made are not made again."""
     key = (type(self), repr(self.recipe()), split)
-    made, rest = generated.setdefault(key, ([], generate(self, split)))
+    sentences_made, remaining = generated.setdefault(key, ([], generate(self, split)))
     for place in count():
-        if place == len(made):
-            sentence = next(rest, None)
+        if place == len(sentences_made):
+            sentence = next(remaining, None)
             if sentence is None:
                 return
-            made.append(sentence)
-        yield made[place]
+            sentences_made.append(sentence)
+        yield sentences_made[place]
 
 
 ToyCorpus.sentences = sentences

@@ -74,12 +74,15 @@ def _join_server() -> None:
     """Let this process use the session's server, or start one."""
     if ADDRESS not in os.environ:
         return start_server()
-    own = forkserver._forkserver
-    own._forkserver_address, own._forkserver_alive_fd = os.environ[ADDRESS], os.pipe()[1]
-    own.ensure_running = lambda: None
+    own_server = forkserver._forkserver
+    own_server._forkserver_address, own_server._forkserver_alive_fd = (
+        os.environ[ADDRESS],
+        os.pipe()[1],
+    )
+    own_server.ensure_running = lambda: None
 
 
-def command(script: str, *changes: str, fresh: bool = False, **more) -> CompletedProcess:
+def command(script: str, *changes: str, fresh: bool = False, **options) -> CompletedProcess:
     """Runs train.py or evaluate.py as a user does.
 
     Args:
@@ -87,19 +90,19 @@ def command(script: str, *changes: str, fresh: bool = False, **more) -> Complete
         changes: its arguments.
         fresh: in a new Python instead of a fork: where it is about what Python imports, and for
             joblib, whose processes outlive a fork by minutes.
-        more: `env`, added to the environment, and `cwd`.
+        options: `env`, added to the environment, and `cwd`.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **more.pop("env", {})}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
     if not fresh:
-        folder = more.pop("cwd", Path.cwd())
-        assert not more
+        folder = options.pop("cwd", Path.cwd())
+        assert not options
         return run(ROOT / script, [*changes], folder, environment)
     return subprocess.run(
         [sys.executable, str(ROOT / script), *changes],
         env=environment,
         capture_output=True,
         text=True,
-        **more,
+        **options,
     )
 
 

@@ -75,7 +75,7 @@ def assert_untouched(before, model):
 
 @torch.no_grad()
 def assert_scores_alike(model, pairs):
-    """Targets that share the encoding of a source, against logits of each pair by itself."""
+    """Targets that share the encoding of a source, against logits of each pair alone."""
     crossed = [
         (x, y) for x, _ in pairs[:3] for _, y in pairs if count_context(x) == count_context(y)
     ]

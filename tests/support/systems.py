@@ -81,14 +81,14 @@ def double(model: NMTModel) -> NMTModel:
 
 def make_scarce(monkeypatch, model, method, argument, most=200):
     """Lets a method of a model run out of memory beyond some positions; the shapes it refused."""
-    given, refused = getattr(model, method), []
+    method_of_model, refused = getattr(model, method), []
 
     def scarce(*arguments):
         rows, positions = arguments[argument].shape[:2]
         if rows * positions > most:
             refused.append((rows, positions))
             raise torch.OutOfMemoryError
-        return given(*arguments)
+        return method_of_model(*arguments)
 
     monkeypatch.setattr(model, method, scarce)
     return refused

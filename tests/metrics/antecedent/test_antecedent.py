@@ -48,7 +48,7 @@ def test_the_slope_is_that_of_greatest_likelihood():
 
 def test_what_has_no_slope_is_no_number():
     weight, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
-    # All wrong on one side, some right on the other: the slope goes as far as it is let.
+    # All wrong on one side, some right on the other: the slope goes to its limit.
     sides, mixed = np.array([0] * 9 + [1] * 2), np.array([1, 1] + [0] * 9)
     for x_D, right_D in ((sides, mixed), (1 - sides, mixed), (sides, 1 - mixed)):
         assert np.isnan(slope(x_D, right_D, np.ones((1, 11))))
@@ -137,11 +137,13 @@ def test_rows_of_other_groups_stand_apart(discourse_job, tmp_path):
 
 
 def test_doubts_are_of_the_set_that_is_measured(discourse_job, monkeypatch):
-    asked = []
-    monkeypatch.setattr(Job, "doubts_of", lambda self, pairs: asked.append(pairs) or ["doubtful"])
+    pairs_asked = []
+    monkeypatch.setattr(
+        Job, "doubts_of", lambda self, pairs: pairs_asked.append(pairs) or ["doubtful"]
+    )
     planned = next(iter(AntecedentWeight().measure(discourse_job)))
     assert planned.identify().facts["doubts"] == ["doubtful"]
-    [pairs] = asked
+    [pairs] = pairs_asked
     assert len(pairs) == 45 and all(len(pair) == 2 for pair in pairs)
 
 

@@ -346,8 +346,8 @@ def test_a_damaged_row_costs_its_own_sentences_alone(tmp_path):
         [planned] = metric.measure(Job(config, may_make=False))
         write("confidence", planned.identify(), planned.make(), tmp_path / "results")
     measurements = read("confidence", tmp_path / "results", metric.identity)
-    whole = dict(metric.details(measurements))
-    assert {r["nmt"] for r in whole["confidence_sentences"]} == {"a.txt", "b.txt"}
+    details_of = dict(metric.details(measurements))
+    assert {r["nmt"] for r in details_of["confidence_sentences"]} == {"a.txt", "b.txt"}
     [damaged] = (m for m in measurements if m.identity["nmt"] == "a.txt")
     damaged.file("sentences").unlink()
     assert {r["nmt"] for r in dict(metric.details(measurements))["confidence_sentences"]} == {

@@ -295,11 +295,11 @@ def test_scores_of_others_stand_beside_them(ran):
 
 def test_groups_are_chosen_by_their_published_numbers(tmp_path):
     """As the page and `groups.parquet` name them, where some groups alone are here."""
-    made = ToyDiscourse(families=2).contrastive("test")[0]
-    part = made.taken([3, 5, 8])
+    contrastive_set = ToyDiscourse(families=2).contrastive("test")[0]
+    part = contrastive_set.taken([3, 5, 8])
     (tmp_path / "chosen").write_text("8\n3\n")
     chosen = _chosen(part, tmp_path / "chosen")
-    assert list(chosen.groups) == [made.groups[8], made.groups[3]]
+    assert list(chosen.groups) == [contrastive_set.groups[8], contrastive_set.groups[3]]
     assert list(chosen.numbers) == [8, 3]
     (tmp_path / "chosen").write_text("1\n")
     with pytest.raises(XnmtError, match="chosen: group 1 is not among the 3 of toy_discourse"):

@@ -114,8 +114,8 @@ def test_every_number_equals_a_slow_loop(transformer, removal):
     relevance = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     number = int(split.number[2])
     label_of = {(number, step): int(y) for step, y in enumerate(batch.labels_BT[0])}
-    found = SentenceRelevance(number, 0, *relevance, np.ones(t))
-    [decisions] = ordered_decisions(split, [found], label_of)
+    sentence_relevance = SentenceRelevance(number, 0, *relevance, np.ones(t))
+    [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
     assert not any(decision.flat for decision in decisions)
     columns = erase(Eraser(model, split, removal), decisions, SHARES, whole_curves=True)
     embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
@@ -140,12 +140,12 @@ def test_every_number_equals_a_slow_loop(transformer, removal):
     for step in (0, 3, t - 1):
         source = sorted(range(s - 1), key=lambda i: -relevance[0][step, i])
         prefix = sorted(range(step), key=lambda i: -relevance[1][step, i])
-        whole = p(step, source, prefix)
-        assert columns["whole"][step] == pytest.approx(whole, abs=1e-9)
+        unerased = p(step, source, prefix)
+        assert columns["whole"][step] == pytest.approx(unerased, abs=1e-9)
         for share in SHARES:
             a, b = (max(1, int(np.ceil(share * len(side)))) for side in (source, prefix))
-            without = whole - p(step, source[a:], prefix[b:])
-            alone = whole - p(step, source[:a], prefix[:b])
+            without = unerased - p(step, source[a:], prefix[b:])
+            alone = unerased - p(step, source[:a], prefix[:b])
             assert columns[f"comprehensiveness {share}"][step] == pytest.approx(without, abs=1e-9)
             assert columns[f"sufficiency {share}"][step] == pytest.approx(alone, abs=1e-9)
         ranks = [
@@ -189,8 +189,8 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
     eraser = Eraser(model, split, "attention")
     areas = {}
     for name, sign in (("first", 1), ("last", -1)):
-        found = SentenceRelevance(0, 0, *(sign * r for r in relevance), np.ones(5))
-        [decisions] = ordered_decisions(split, [found], label_of)
+        sentence_relevance = SentenceRelevance(0, 0, *(sign * r for r in relevance), np.ones(5))
+        [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
         columns = erase(eraser, decisions[step:], SHARES, whole_curves=True)
         areas[name] = {n: float(v[0]) for n, v in columns.items()}
         lower, upper = (float(x[0]) for x in limits(eraser, decisions[step:], beam=3))
@@ -210,8 +210,8 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
 
     def count_flat(source_TS):
         flat_T4 = np.full((4, 4), 0.5)
-        found = SentenceRelevance(0, 0, source_TS, flat_T4, np.ones(4))
-        [decisions] = ordered_decisions(split, [found], label_of)
+        sentence_relevance = SentenceRelevance(0, 0, source_TS, flat_T4, np.ones(4))
+        [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
         return sum(decision.flat for decision in decisions)
 
     # Two and three words before a step have one relevance; fewer have an order of their own.
@@ -238,8 +238,8 @@ def evidence(job, **options):
 
 
 def test_sums_by_sentence(erasure_job):
-    metric, found = evidence(erasure_job)
-    units = found.units
+    metric, made_evidence = evidence(erasure_job)
+    units = made_evidence.units
     assert len(units) == 12
     results = metric.of_sums({n: units[n].sum(keepdims=True) for n in units.columns})
     assert results["decisions"] == units["rows"].sum() > results["curve_decisions"]
@@ -266,24 +266,26 @@ def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(erasure_job)
 
 
 def test_without_curves_and_limits_there_are_no_such_numbers(erasure_job):
-    metric, found = evidence(erasure_job, curves=0)
-    results = metric.of_sums({n: found.units[n].sum(keepdims=True) for n in found.units.columns})
+    metric, made_evidence = evidence(erasure_job, curves=0)
+    results = metric.of_sums(
+        {n: made_evidence.units[n].sum(keepdims=True) for n in made_evidence.units.columns}
+    )
     assert {"deletion", "normalised_deletion"}.isdisjoint(results)
     assert results["comprehensiveness"] > 0
 
 
 def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_path, monkeypatch):
-    _, whole = evidence(erasure_job, limited=0)
+    _, expected = evidence(erasure_job, limited=0)
     store = f"store={erasure_job.settings.store}"
     other = Job(configure(*overrides("transformer"), store, "corpus.seed=0",
                           "explainer=attention", "metric=[erasure]"))  # fmt: skip
-    calls, asked = [], Eraser.probabilities
+    calls, erase = [], Eraser.probabilities
 
     def stopping(self, decisions, rows):
         calls.append(len(decisions))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return asked(self, decisions, rows)
+        return erase(self, decisions, rows)
 
     make = Store.make
 
@@ -297,8 +299,8 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_pa
         evidence(other, limited=0)
     _, resumed = evidence(other, limited=0)
     assert len(calls) == 4  # three shards, of which the second was begun twice
-    for name in whole.units.columns:
-        np.testing.assert_array_equal(whole.units[name], resumed.units[name])
+    for name in expected.units.columns:
+        np.testing.assert_array_equal(expected.units[name], resumed.units[name])
 
 
 def test_from_the_command_line(workplace, tmp_path):

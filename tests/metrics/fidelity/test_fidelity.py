@@ -279,8 +279,8 @@ def test_a_reference_has_nothing_of_the_explainer_beside_it(explainer, transform
 
 def test_a_seed_of_an_explainer_that_is_not_the_jobs_is_in_its_name(workplace):
     names = [
-        job_for(workplace, "transformer", "random", *more).explained.name
-        for more in ([], ["seed=3"], ["explainer.phi.seed=3"])
+        job_for(workplace, "transformer", "random", *changes).explained.name
+        for changes in ([], ["seed=3"], ["explainer.phi.seed=3"])
     ]
     assert names == ["random", "random", "random[seed=3]"]
 

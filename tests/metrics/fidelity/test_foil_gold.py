@@ -52,17 +52,17 @@ def test_decisions_where_label_and_foil_are_one_are_not_counted(gold_foil_job, w
 
 
 def test_its_rows_compare_with_rows_of_the_same_decisions_alone(gold_foil_job, workplace):
-    own = evidence_of(
+    own_units = evidence_of(
         Base(RuleSet(gold_foil_job)), TestDecisions(RuleSet(gold_foil_job)), 5, False
     ).units
     other = job_for(workplace)
-    whole = evidence_of(Base(RuleSet(other)), TestDecisions(RuleSet(other)), 5, False).units
-    assert own.test_set == f"{whole.test_set}, labels that are not the target's word"
+    all_units = evidence_of(Base(RuleSet(other)), TestDecisions(RuleSet(other)), 5, False).units
+    assert own_units.test_set == f"{all_units.test_set}, labels that are not the target's word"
     # The model's own row is of all decisions under every explainer.
     for each in (gold_foil_job, other):
         units = reference_evidence(NMT(RuleSet(each)), TestDecisions(RuleSet(each)), 5).units
-        assert units.test_set == whole.test_set
-        assert units["rows"].sum() == whole["rows"].sum()
+        assert units.test_set == all_units.test_set
+        assert units["rows"].sum() == all_units["rows"].sum()
 
 
 @pytest.mark.long
@@ -81,16 +81,16 @@ def test_proxies_learn_from_decisions_that_are_explained(gold_foil_job):
         *(np.concatenate(column).tolist() for column in zip(*learnt, strict=True)), strict=True
     )
     assert list(shown) == expected
-    # A sentence whose every label is right is one of the sentences all the same.
+    # A sentence whose every label is right still counts as a sentence.
     assert len({sentence for sentence, *_ in expected}) < rules.train_sentences
 
 
 def test_a_rule_is_not_matched_with_its_own_decision(gold_foil_job, tmp_path, monkeypatch):
     """Also where decisions are left out, so that rows of rules are not those of labels."""
-    asked = []
+    rows_asked = []
 
     def label(self, words_K, own_row, generator):
-        asked.append((self._contexts, own_row))
+        rows_asked.append((self._contexts, own_row))
         return 5
 
     monkeypatch.setattr(Matches, "label", label)
@@ -98,9 +98,11 @@ def test_a_rule_is_not_matched_with_its_own_decision(gold_foil_job, tmp_path, mo
     judge = OnMatchedRules(EvalX(rules))
     judge.lessons(tmp_path, ProxyTrainingOptions())
     numbers = rules.decisions.split("train", rules.learned_from).number
-    own = [(numbers[c.sentence_N[row]], c.step_N[row], c.label_N[row]) for c, row in asked]
+    own_decisions = [
+        (numbers[c.sentence_N[row]], c.step_N[row], c.label_N[row]) for c, row in rows_asked
+    ]
     learnt = [zip(r.sentence_N, r.step_N, r.label_N, strict=True) for r in rules.training()]
-    assert own == [rule for part in learnt for rule in part]
+    assert own_decisions == [rule for part in learnt for rule in part]
 
 
 def test_rules_without_any_match_are_not_applicable(gold_foil_job, tmp_path, monkeypatch):

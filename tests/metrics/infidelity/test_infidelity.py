@@ -69,7 +69,9 @@ def test_it_equals_captums_on_the_same_subsets(erased_sentence):
     s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
     scores = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     p_RT = probabilities(model, batch, erased, "zero")
-    ours = errors(SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT))
+    actual = errors(
+        SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT)
+    )
     masks = torch.tensor(np.concatenate(erased, axis=1), dtype=torch.float64)
     compared = []
     for step in (0, 2, t - 1):
@@ -95,9 +97,9 @@ def test_it_equals_captums_on_the_same_subsets(erased_sentence):
             normalize=True,
         )
         # Captum's scale may be negative; here scores that point the wrong way foretell nothing.
-        against = bool(ours["against"][step])
-        error = ours["lost"][step] if against else float(expected)
-        assert ours["error"][step] == pytest.approx(error, rel=1e-6)
+        against = bool(actual["against"][step])
+        error = actual["lost"][step] if against else float(expected)
+        assert actual["error"][step] == pytest.approx(error, rel=1e-6)
         compared.append(against)
     assert not all(compared)
 
@@ -114,11 +116,11 @@ def drawn_case(seed):
 
 def test_the_error_is_that_of_least_squares_without_negative_scales():
     """By scipy's solver, decision by decision, for scores and for their opposite."""
-    whole, against = np.full(3, 5.0), []
+    p_T, against = np.full(3, 5.0), []
     for seed, sign in product(range(10), (1, -1)):
         erased, source, unseen, foretold_RN, lost_RN = drawn_case(seed)
-        found = SentenceRelevance(0, 0, sign * source, sign * unseen, whole)
-        sums = errors(found, erased, ErasedLabels(0, whole, whole - lost_RN))
+        sentence_relevance = SentenceRelevance(0, 0, sign * source, sign * unseen, p_T)
+        sums = errors(sentence_relevance, erased, ErasedLabels(0, p_T, p_T - lost_RN))
         for n in range(3):
             scale, residual = nnls(sign * foretold_RN[:, [n]], lost_RN[:, n])
             assert sums["error"][n] == pytest.approx(residual**2 / 30, rel=1e-9)
@@ -130,30 +132,30 @@ def test_the_error_is_that_of_least_squares_without_negative_scales():
 def test_scores_that_foretell_everything_have_no_error_and_their_opposite_has_all():
     """What is lost is a sum over words; the scores are a tenth of it, or minus the whole of it."""
     erased, source, unseen, foretold_RN, _ = drawn_case(1)
-    whole = np.full(3, 5.0)
-    p_RN = whole - foretold_RN
+    p_T = np.full(3, 5.0)
+    p_RN = p_T - foretold_RN
     right = errors(
-        SentenceRelevance(0, 0, source / 10, unseen / 10, whole),
+        SentenceRelevance(0, 0, source / 10, unseen / 10, p_T),
         erased,
-        ErasedLabels(0, whole, p_RN),
+        ErasedLabels(0, p_T, p_RN),
     )
     np.testing.assert_allclose(right["error"], 0, atol=1e-12)
     assert not right["against"].any() and (right["lost"] > 0).all()
     wrong = errors(
-        SentenceRelevance(0, 0, -source, -unseen, whole), erased, ErasedLabels(0, whole, p_RN)
+        SentenceRelevance(0, 0, -source, -unseen, p_T), erased, ErasedLabels(0, p_T, p_RN)
     )
     np.testing.assert_array_equal(wrong["error"], wrong["lost"])
     assert wrong["against"].all()
     # Scores of 0 foretell nothing: the error is all that is lost.
-    nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), whole)
-    sums = errors(nothing, erased, ErasedLabels(0, whole, p_RN))
+    nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), p_T)
+    sums = errors(nothing, erased, ErasedLabels(0, p_T, p_RN))
     np.testing.assert_array_equal(sums["error"], sums["lost"])
     assert not sums["against"].any()
     with pytest.raises(NotApplicable, match="says nothing of some words"):
         errors(
-            SentenceRelevance(0, 0, np.nan * source, unseen, whole),
+            SentenceRelevance(0, 0, np.nan * source, unseen, p_T),
             erased,
-            ErasedLabels(0, whole, p_RN),
+            ErasedLabels(0, p_T, p_RN),
         )
 
 
@@ -161,13 +163,13 @@ def test_equal_scores_are_counts_of_erased_words():
     """Of the source, and of earlier target words; a loss of one for each is foretold."""
     rng = np.random.default_rng(2)
     erased = rng.random((20, 3)) < 0.5, rng.random((20, 4)) < 0.5
-    whole = np.zeros(2)
+    p_T = np.zeros(2)
     counts = [erased[0].sum(1) + erased[1][:, :step].sum(1) for step in (2, 3)]
     p_RN = -np.stack(counts, axis=1)
-    equal = equal_relevance(7, ErasedLabels(2, whole, p_RN), 3, 4)
+    equal = equal_relevance(7, ErasedLabels(2, p_T, p_RN), 3, 4)
     assert (equal.number, equal.first) == (7, 2)
     np.testing.assert_allclose(
-        errors(equal, erased, ErasedLabels(0, whole, p_RN))["error"], 0, atol=1e-12
+        errors(equal, erased, ErasedLabels(0, p_T, p_RN))["error"], 0, atol=1e-12
     )
 
 

@@ -53,16 +53,16 @@ def test_noise_moves_words_a_little_and_nothing_else(system):
         assert 0.09 * scale < noise[words].abs().max() <= 0.1001 * scale
         # A word has the same noise wherever it stands.
         word, other = ids[words][0], ids[words].ne(ids[words][0]).nonzero()[0, 0]
-        same = noise[words][ids[words] == word]
-        assert torch.allclose(same, same[:1].expand_as(same), atol=1e-5)
-        assert not torch.allclose(same[0], noise[words][other], atol=1e-3)
+        noise_of_word = noise[words][ids[words] == word]
+        assert torch.allclose(noise_of_word, noise_of_word[:1].expand_as(noise_of_word), atol=1e-5)
+        assert not torch.allclose(noise_of_word[0], noise[words][other], atol=1e-3)
     assert moved(batch).isfinite().all()
     assert not torch.allclose(moved(batch), model(batch))
     again, other = (move_embeddings(model, 0.1, [seed])(batch) for seed in (3, 4))
     assert torch.equal(again, moved(batch))
     assert not torch.equal(other, again)
-    for mine, theirs in zip(moved.parameters(), model.parameters(), strict=True):
-        assert mine is theirs
+    for weight, original in zip(moved.parameters(), model.parameters(), strict=True):
+        assert weight is original
     assert_untouched(model, before)
 
 
@@ -100,14 +100,14 @@ def test_a_weight_is_permuted_within_itself(system):
     names = groups["embeddings"] + groups[next(iter(groups))]
     changed = permute_weights(model, names, seed=1)
     for name, weight in changed.named_parameters():
-        same = torch.equal(weight, before[name])
+        unchanged = torch.equal(weight, before[name])
         # A bias that has stayed 0 is the same in any order.
-        assert same == (name not in names or len(before[name].unique()) == 1)
+        assert unchanged == (name not in names or len(before[name].unique()) == 1)
         assert torch.equal(weight.flatten().sort()[0], before[name].flatten().sort()[0])
     all_names = [name for members in groups.values() for name in members]
-    whole = dict(permute_weights(model, all_names, seed=1).named_parameters())
-    for name in names:  # whatever else is permuted
-        assert torch.equal(whole[name], dict(changed.named_parameters())[name])
+    weight_of = dict(permute_weights(model, all_names, seed=1).named_parameters())
+    for name in names:  # with all other weights permuted too
+        assert torch.equal(weight_of[name], dict(changed.named_parameters())[name])
     # Two weights of one size are not permuted alike.
     pair = torch.nn.ParameterDict({name: torch.arange(20.0) for name in "ab"})
     alike = permute_weights(pair, ["a", "b"], seed=1)
@@ -130,15 +130,15 @@ IDS = np.array([9, 8, 7, 6, SPECIAL[-1]]), np.array([9, 8, 7, 6, 5, SPECIAL[-1]]
 
 def test_numbers_equal_a_slow_loop():
     rng = np.random.default_rng(0)
-    reference, one, other = (relevance_of(rng) for _ in range(3))
-    moved_N = distances(reference, [one, other], *IDS)
-    compared = compare_order(reference, one, *IDS)
+    reference, first, other = (relevance_of(rng) for _ in range(3))
+    moved_N = distances(reference, [first, other], *IDS)
+    compared = compare_order(reference, first, *IDS)
     for n in range(5):
-        three = (reference, one, other)
-        seen = [x.prefix_TT[n, : min(n + 1, 5)] for x in three]
+        three = (reference, first, other)
+        prefixes = [x.prefix_TT[n, : min(n + 1, 5)] for x in three]
         words = [x.source_TS[n, :4] for x in three]
-        phi, *others = (np.concatenate(pair) for pair in zip(words, seen, strict=True))
-        expected = max(np.linalg.norm(x - phi) for x in others) / np.linalg.norm(phi)
+        phi, *moved_scores = (np.concatenate(pair) for pair in zip(words, prefixes, strict=True))
+        expected = max(np.linalg.norm(x - phi) for x in moved_scores) / np.linalg.norm(phi)
         assert moved_N[n] == pytest.approx(expected)
         assert compared["rank source"][n] == pytest.approx(spearmanr(*words[:2]).statistic)
         assert compared["top source"][n] == (words[0].argmax() == words[1].argmax())
@@ -146,8 +146,8 @@ def test_numbers_equal_a_slow_loop():
         if n == 0:  # one word has no order
             assert np.isnan(compared["rank prefix"][n])
         else:
-            assert compared["rank prefix"][n] == pytest.approx(spearmanr(*seen[:2]).statistic)
-            assert compared["chance prefix"][n] == pytest.approx(1 / len(seen[0]))
+            assert compared["rank prefix"][n] == pytest.approx(spearmanr(*prefixes[:2]).statistic)
+            assert compared["chance prefix"][n] == pytest.approx(1 / len(prefixes[0]))
 
 
 def test_scores_of_words_that_are_rounding_beside_those_of_eos_are_left_out():
@@ -249,11 +249,11 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     """One sentence explained by hand, of a model without any of what it has learnt."""
     job = small_job(workplace, "transformer", "explainer=gradient_norm")
     names = [name for name, _ in transformer.system.model.named_parameters()]
-    made = job.explained.relevance_of_changed(
+    stored = job.explained.relevance_of_changed(
         lambda model: permute_weights(model, names, 0), 4, permuted=names, seed=0
     )
     split = job.texts.split("test")
-    relevance = next(islice(made.read(), 2, None))
+    relevance = next(islice(stored.read(), 2, None))
     batch = batch_of(split, [2])
     batch, _ = decide(job.system.model, batch)
     changed = permute_weights(job.system.model, names, 0)
@@ -264,7 +264,7 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     kept = job.explained.rules(TEACHER_FORCING, "test")
     labels = all_rules(kept.path, "test", 1)
     [artefact] = [
-        a for a in job.store.all("relevance_of_changed") if a.fingerprint == made.fingerprint
+        a for a in job.store.all("relevance_of_changed") if a.fingerprint == stored.fingerprint
     ]
     of_changed = all_rules(artefact.path, "test", 1)
     assert (of_changed.label_N == labels.label_N[: len(of_changed)]).all()

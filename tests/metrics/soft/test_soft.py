@@ -59,11 +59,11 @@ def test_distances_equal_a_slow_loop(model_and_sentence):
 
     source_words = [i for i, word in enumerate(ids[0]) if word not in SPECIAL]
     for n, step in enumerate(steps):
-        whole = p_of(source, inputs, step)
+        unerased = p_of(source, inputs, step)
         empty_source, empty_inputs = source.clone(), inputs.clone()
         empty_source[source_words] = 0
         empty_inputs[~special] = 0
-        expected = distance(whole, p_of(empty_source, empty_inputs, step))
+        expected = distance(unerased, p_of(empty_source, empty_inputs, step))
         assert nothing_N[n] == pytest.approx(expected, abs=1e-7)
         rng = np.random.default_rng([5, step, *ids[0].tolist(), *ids[1].tolist()])
         of_source = rng.random((SAMPLES, *source.shape), dtype=np.float32)
@@ -75,7 +75,7 @@ def test_distances_equal_a_slow_loop(model_and_sentence):
                     x[i][torch.tensor(of_source[r, i] >= chances[0][k, n, i])] = 0
                 for j in range(step):
                     y[j + 1][torch.tensor(of_inputs[r, j + 1] >= chances[1][k, n, j])] = 0
-                expected = distance(whole, p_of(x, y, step))
+                expected = distance(unerased, p_of(x, y, step))
                 assert moved_KNR[k, n, r] == pytest.approx(expected, abs=1e-7)
 
 

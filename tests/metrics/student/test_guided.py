@@ -54,18 +54,18 @@ def test_operators_equal_a_slow_loop(operator):
     maps = rng.random((2, 4, 5)) + 0.1
     maps[1, :, 4] = 0
     maps /= maps.sum(-1, keepdims=True)
-    ours = guide(operator, torch.tensor(energy), torch.tensor(maps)).numpy()
+    guided = guide(operator, torch.tensor(energy), torch.tensor(maps)).numpy()
     for b, h, t in np.ndindex(2, 3, 4):
-        own = np.exp(energy[b, h, t]) / np.exp(energy[b, h, t]).sum()
+        own_share = np.exp(energy[b, h, t]) / np.exp(energy[b, h, t]).sum()
         row = maps[b, t]
         expected = {
-            "add": own + row,
-            "multiply": own * row / (own * row).sum(),
-            "average": (own + row) / 2,
+            "add": own_share + row,
+            "multiply": own_share * row / (own_share * row).sum(),
+            "average": (own_share + row) / 2,
             "replace": row,
         }[operator]
-        np.testing.assert_allclose(ours[b, h, t], expected, atol=1e-12)
-        assert ours[b, h, t].sum() == pytest.approx(2 if operator == "add" else 1)
+        np.testing.assert_allclose(guided[b, h, t], expected, atol=1e-12)
+        assert guided[b, h, t].sum() == pytest.approx(2 if operator == "add" else 1)
 
 
 def test_a_product_that_underflows_is_still_divided():
@@ -92,10 +92,10 @@ def test_multiplying_with_equal_shares_changes_nothing(transformer, transformer_
 def test_a_student_without_maps_is_the_transformer(transformer, transformer_split):
     student, batch = student_of(transformer, None), batch_of(transformer_split, [0, 4])
     torch.manual_seed(0)
-    same = double(Transformer(*transformer.texts.subwords, **SIZES))
-    np.testing.assert_array_equal(student(batch).numpy(), same(batch).numpy())
+    transformer_alone = double(Transformer(*transformer.texts.subwords, **SIZES))
+    np.testing.assert_array_equal(student(batch).numpy(), transformer_alone(batch).numpy())
     sources = [transformer_split.source[0], transformer_split.source[4]]
-    assert translate(student, sources, 2) == translate(same, sources, 2)
+    assert translate(student, sources, 2) == translate(transformer_alone, sources, 2)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -106,8 +106,8 @@ def test_replaced_attention_is_the_map_in_every_layer_and_head(
     encoding = student.encode_batch(batch)
     weights = student.attention(encoding, student.embed_target(batch.input_BT)).cross_BLHTS
     steps = batch.target_BT.shape[1]
-    wanted = batch.map_BUS[:, None, None, :steps].expand_as(weights)
-    assert torch.allclose(weights, wanted, atol=1e-12) == (operator == "replace")
+    expected = batch.map_BUS[:, None, None, :steps].expand_as(weights)
+    assert torch.allclose(weights, expected, atol=1e-12) == (operator == "replace")
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -100,12 +100,12 @@ def test_stored_maps_are_those_that_were_written(tmp_path):
 def test_a_map_of_another_sentence_is_stretched_to_the_lengths(tmp_path):
     split, relevances = drawn_split([(4, 2), (2, 4), (3, 3)])
     write_maps(relevances, split, tmp_path / "maps")
-    own = StoredMaps(tmp_path / "maps", split, 3)
-    others = ExchangedMaps(own, split, 3)
-    expected = map_of(own[1][np.ix_([0, 2], [0, 0, 1, 1])])
-    np.testing.assert_allclose(others[0], expected, rtol=1e-6)
-    assert others[2].shape == (3, 3)  # of the first sentence's
-    np.testing.assert_allclose(others[2].sum(1), 1, rtol=1e-6)
+    own_maps = StoredMaps(tmp_path / "maps", split, 3)
+    exchanged_maps = ExchangedMaps(own_maps, split, 3)
+    expected = map_of(own_maps[1][np.ix_([0, 2], [0, 0, 1, 1])])
+    np.testing.assert_allclose(exchanged_maps[0], expected, rtol=1e-6)
+    assert exchanged_maps[2].shape == (3, 3)  # of the first sentence's
+    np.testing.assert_allclose(exchanged_maps[2].sum(1), 1, rtol=1e-6)
 
 
 def test_pairs_taken_twice_are_those_of_the_first_taking(transformer):
@@ -128,7 +128,7 @@ def copying_split(sentences, seed):
 
 
 def copying_student(operator):
-    """A student by hand: it says what it looks at, and by itself looks at all words alike."""
+    """A student by hand: it repeats the word that it looks at, unguided all words alike."""
     sizes = {"layers": 1, "heads": 1, "dimension": DIMENSION, "feed_forward": 4, "dropout": 0.0}
     student = GuidedTransformer(Vocabulary(), Vocabulary(), operator, **sizes, tied=False)
     student = student.eval().requires_grad_(False)
@@ -147,8 +147,8 @@ def test_a_student_is_told_by_the_map_alone_which_of_four_words_is_copied(operat
         np.testing.assert_allclose(log_p, log_p.mean(), rtol=2e-3)
         assert (log_p < 6 * np.log(1 / CUES)).all()
         return
-    said = [text.split()[:6] for text in columns["text"]]
-    assert said == [[str(i) for i in split.target[n]] for n in range(9)]
+    translations = [text.split()[:6] for text in columns["text"]]
+    assert translations == [[str(i) for i in split.target[n]] for n in range(9)]
     # Training shows the student the same maps.
     training = StudentTraining(student, split, maps, 4, 9, OPTIONS.training)
     [batch] = training.val_dataloader()
@@ -221,9 +221,9 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
     concat = context_aware("multi_encoder", workplace, "rules.train_sentences=20")
     with pytest.raises(NotApplicable, match="the system reads a context"):
         _ = Students(concat, OPTIONS, 1).sentences
-    one = student_job.changed({"rules": {"train_sentences": 1}})
+    job_of_one = student_job.changed({"rules": {"train_sentences": 1}})
     with pytest.raises(NotApplicable, match="needs two training sentences"):
-        _ = Students(one, OPTIONS, 1).sentences
+        _ = Students(job_of_one, OPTIONS, 1).sentences
     rules = student_job.explained.rules(GOLDEN, "test").path
     input_file = student_job.changed({"relevance": {"path": str(rules)}})
     with pytest.raises(NotApplicable, match="is of the test set"):
@@ -256,17 +256,21 @@ def test_an_exchanged_map_is_that_of_another_sentence(student_job):
     """In training and at the test; and what a map explains decides it too."""
     students = Students(student_job, QUICK, beam=1)
     for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
-        own, exchanged = (students._open_maps(g, split, scenario) for g in ("own", "exchanged"))
+        own_maps, exchanged = (
+            students._open_maps(g, split, scenario) for g in ("own", "exchanged")
+        )
         assert isinstance(exchanged, ExchangedMaps)
-        np.testing.assert_allclose(own[0].sum(1), 1, rtol=1e-5)
+        np.testing.assert_allclose(own_maps[0].sum(1), 1, rtol=1e-5)
         relevance = next(iter(student_job.relevance(scenario, source_alone=True, split=split)))
-        np.testing.assert_allclose(own[0], map_of(relevance.source_TS), atol=1e-6)
-        assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
+        np.testing.assert_allclose(own_maps[0], map_of(relevance.source_TS), atol=1e-6)
+        assert own_maps[0].shape == exchanged[0].shape and not np.allclose(
+            own_maps[0], exchanged[0]
+        )
 
 
 def test_one_sentence_has_no_map_of_another(student_job):
-    one = student_job.changed({"rules": {"test_sentences": 1}})
-    students = Students(one, QUICK, beam=1)
+    job_of_one = student_job.changed({"rules": {"test_sentences": 1}})
+    students = Students(job_of_one, QUICK, beam=1)
     assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
     with pytest.raises(NotApplicable, match="no map of another sentence"):
         students._open_maps("exchanged", "test", GOLDEN)
@@ -274,11 +278,11 @@ def test_one_sentence_has_no_map_of_another(student_job):
 
 def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(student_job, unmade):
     unmade("student", "student_outputs")
-    one = Students(student_job, QUICK, beam=1)
+    students = Students(student_job, QUICK, beam=1)
     trained = [
-        one.trained("replace", "own"),
-        one.trained("replace", "exchanged"),
-        one.trained("replace", "none"),
+        students.trained("replace", "own"),
+        students.trained("replace", "exchanged"),
+        students.trained("replace", "none"),
         Students(student_job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
         Students(student_job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
         Students(student_job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
@@ -286,10 +290,10 @@ def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(student_job, un
         ),
     ]
     assert len({artefact.path for artefact in trained}) == len(trained)
-    assert one.trained("add", "none").path == one.trained("replace", "none").path
+    assert students.trained("add", "none").path == students.trained("replace", "none").path
     outputs = [
-        one.outputs("replace", "own", "reference"),
-        one.outputs("replace", "own", "translation"),
+        students.outputs("replace", "own", "reference"),
+        students.outputs("replace", "own", "translation"),
         Students(student_job, QUICK, beam=2).outputs("replace", "own", "reference"),
         Students(student_job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
             "replace", "own", "reference"

@@ -235,7 +235,7 @@ def test_where_training_cannot_start(tmp_path, workplace):
 
 
 def test_a_base_that_shifts_no_positions_is_a_plain_one(transformer, tmp_path, monkeypatch):
-    """A concatenation of no context has the size, and it is 0; CADec has none."""
+    """A concatenation of no context has the size, and it is 0; CADec lacks it."""
     path = shutil.copytree(transformer.system.path, tmp_path / "base")
     (path / "meta.json").unlink()
     described = json.loads((path / "model.json").read_text())
@@ -281,8 +281,8 @@ def test_more_context_than_was_trained(workplace):
 )
 def test_another_context_than_in_training_is_refused(configured, trained, problem):
     """Such a row would have the name, the weights and the test set of the system as trained."""
-    found = unlike(configured, trained)
-    assert found is None if problem is None else problem in found
+    message = unlike(configured, trained)
+    assert message is None if problem is None else problem in message
 
 
 def store(workplace):
