@@ -61,13 +61,12 @@ def test_the_page_is_whole_by_itself(figure1_results):
 def test_figure_3_lists_words_without_a_gold_link(
     figure1_results, workplace, transformer, tmp_path
 ):
-    figure1_results = shutil.copytree(
-        figure1_results, tmp_path / "results"
-    )  # another report, another page
+    # Another report has another page.
+    results = shutil.copytree(figure1_results, tmp_path / "results")
     read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
-                   f"results={figure1_results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
+                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
     assert read.returncode == 0, read.stderr
-    with (figure1_results / "fidelity_unaligned.csv").open() as file:
+    with (results / "fidelity_unaligned.csv").open() as file:
         rows = list(csv.DictReader(file))
     texts, target = transformer.texts, transformer.system.subwords[1]
     split, gold = texts.split("test"), texts.gold("test")
@@ -80,8 +79,8 @@ def test_figure_3_lists_words_without_a_gold_link(
         assert word not in {j for _, j in gold[number].possible}
         assert row["target"] == target.pieces([ids[step]])[0].replace("▁", "")
     assert {r["explainer"] for r in rows} == set(EXPLAINERS)
-    assert (figure1_results / "fidelity_facets.svg").exists()
-    assert "gold link of the target word" in (figure1_results / "fidelity_facets.md").read_text()
+    assert (results / "fidelity_facets.svg").exists()
+    assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
 def test_the_page_shows_the_relevance_in_the_store(figure1_results, workplace):
