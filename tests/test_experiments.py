@@ -11,7 +11,7 @@ import pytest
 
 from support.configurations import SIZES, SMALL
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import must_run
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 
@@ -28,11 +28,9 @@ def figure1_results(transformer, workplace, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figure1")
     options = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
              f"results={folder}/results", "k=1,2"]  # fmt: skip
-    trained = command("train.py", "-m", *options, f"explainer={','.join(EXPLAINERS)}",
-                   f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options[:-1], "k=2", f"hydra.run.dir={folder}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, f"explainer={','.join(EXPLAINERS)}",
+             f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
+    read = must_run("evaluate.py", *options[:-1], "k=2", f"hydra.run.dir={folder}/run")
     assert "PPL against k" in read.stdout
     return folder / "results"
 
@@ -63,9 +61,8 @@ def test_figure_3_lists_words_without_a_gold_link(
 ):
     # Another report has another page.
     results = shutil.copytree(figure1_results, tmp_path / "results")
-    read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
-                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
-    assert read.returncode == 0, read.stderr
+    must_run("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
+             f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
     with (results / "fidelity_unaligned.csv").open() as file:
         rows = list(csv.DictReader(file))
     texts, target = transformer.texts, transformer.system.subwords[1]
@@ -136,14 +133,13 @@ def test_results_alone_make_the_whole_report_elsewhere(figure1_results, workplac
         folder = tmp_path / name / "results"
         shutil.copytree(figure1_results / "measurements", folder / "measurements")
         store = workplace / "store" if name == "here" else tmp_path / "no store"
-        read = command(
+        must_run(
             "evaluate.py",
             ANALYSES,
             f"store={store}",
             f"results={folder}",
             f"hydra.run.dir={tmp_path}/{name}/run",
         )
-        assert read.returncode == 0, read.stderr
         paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
         written[name] = {path.name: path.read_text() for path in paths}
         shown = [(listing["name"], listing["shown"]) for listing in unpacked(folder / "debug.html")]

@@ -14,7 +14,7 @@ import torch
 
 import xnmt_bench
 from support.configurations import configure
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import DATA, ROOT
 from xnmt_bench.cli import default_system
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
@@ -155,13 +155,12 @@ def test_benchmark_gives_the_numbers_of_the_command_line(loaded_model, system_fo
         lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
         for split in ("train", "valid", "test"):
             (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
-    done = command(
+    must_run(
         "train.py", "-m", "corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=en",
         "corpus.target_language=de", f"nmt.path={system_folder}", "explainer=gradient_norm,random",
         "seed=3", "metric=[fidelity]", "judge=[base]",
         "threads=1", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert command("evaluate.py", "metric=[fidelity]", cwd=tmp_path).returncode == 0
     with (tmp_path / "results/fidelity.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -306,18 +305,16 @@ class TestShippedSystem:
     """The German-English system that comes with the package."""
 
     def test_it_explains_without_a_choice_and_says_so(self, tmp_path):
-        done = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = must_run("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
         assert "system: tatoeba_de_en, which comes with xnmt_bench" in done.stdout
         assert "target (en): The dog" in done.stdout
 
     def test_the_explainer_of_the_command_line_is_shown_alone_and_as_configured(self, tmp_path):
         def shown(*changes):
-            done = command(
+            done = must_run(
                 "evaluate.py", "explain=Der Hund schläft .", *changes, f"results={tmp_path}",
                 cwd=tmp_path,
             )  # fmt: skip
-            assert done.returncode == 0, done.stderr
             return done.stdout[done.stdout.index("target (en)") :]
 
         first, second = (
@@ -344,8 +341,7 @@ class TestShippedSystem:
 
     def test_it_says_why_this_word_and_not_that(self, tmp_path):
         shared = ["explain=Der Hund schläft .", "explain_target=The dog is sleeping ."]
-        done = command("evaluate.py", *shared, "explain_foil=The cat is asleep .", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = must_run("evaluate.py", *shared, "explain_foil=The cat is asleep .", cwd=tmp_path)
         # The first word in which both differ, and no other step.
         assert done.stdout.count("dog not ▁ca") == 7  # as many explainers have a foil
         assert "asleep" not in done.stdout
@@ -416,11 +412,10 @@ class TestShippedSystem:
     @pytest.mark.shared("deen/sentences.tsv.gz")
     def test_the_cards_bleu_comes_again_from_the_files(self, tmp_path):
         path = DATA / "deen" / "sentences.tsv.gz"
-        done = command(
+        done = must_run(
             "train.py", "corpus=tatoeba", f"corpus.path={path}", "nmt=tatoeba_de_en",
             "metric=[quality]", "threads=1", cwd=tmp_path,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
         card = (SHIPPED / "tatoeba_de_en" / "README.md").read_text(encoding="utf-8")
         stated = float(re.search(r"BLEU (\d+\.\d+)", card)[1])
         assert float(re.search(r"BLEU (\d+\.\d+)", done.stdout)[1]) == pytest.approx(
@@ -433,12 +428,11 @@ class TestShippedSystem:
             lines = "".join(f"{pair[side]}\n" for pair in pairs * 10)
             for split in ("train", "valid", "test"):
                 (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
-        done = command(
+        done = must_run(
             "train.py", "experiment=quick", "nmt=tatoeba_de_en", "corpus=text",
             f"corpus.root={tmp_path}", "corpus.source_language=de", "corpus.target_language=en",
             "explainer=gradient_norm", "proxy.training.max_epochs=1", "threads=1", cwd=tmp_path,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
         assert "left out to be quick: judge own (judge=[base,own,evalx])" in done.stdout
         shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
         printed = re.sub(r"\s+", " ", shown.stdout)

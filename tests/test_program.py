@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import xnmt_bench.registry as registry
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import ROOT
 from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError
@@ -305,8 +305,7 @@ def test_importing_the_package_is_quick(tmp_path):
 
 
 def test_explain_shows_a_sentence(tmp_path):
-    done = command(PROGRAM, "explain", "Der Hund schläft .", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run(PROGRAM, "explain", "Der Hund schläft .", cwd=tmp_path)
     other = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
     assert "target (en): The dog is sleeping ." in done.stdout
     # The log's first line has the time.

@@ -13,7 +13,7 @@ import pytest
 
 from support import forked_commands
 from support.configurations import configure
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.interruptions import table
 from support.paths import ROOT
 from support.plugin_packages import install
@@ -63,8 +63,7 @@ def places(folder):
 def finished_folder(tmp_path_factory):
     """The folder of a run that ended without a kill."""
     folder = tmp_path_factory.mktemp("untouched")
-    done = command("train.py", *TINY, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *TINY, *places(folder), cwd=folder)
     return folder
 
 
@@ -144,8 +143,7 @@ def test_a_killed_run_ends_with_the_same_table(
 
 
 def _ends_like(untouched, folder, stage):
-    done = command("train.py", *TINY, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *TINY, *places(folder), cwd=folder)
     assert not partial(folder, stage)
     assert table(folder) == untouched
 
@@ -205,10 +203,9 @@ def test_moved_results_rebuild_every_table_and_page_without_the_store(finished_f
         folder = tmp_path / name
         shutil.copytree(finished_folder / "results", folder / "results")
         store = finished_folder / "store" if name == "beside" else tmp_path / "missing"
-        done = command(
+        must_run(
             "evaluate.py", *metrics, *places(folder), f"store={store}", "threads=1", cwd=folder
         )
-        assert done.returncode == 0, done.stderr
     assert not (tmp_path / "missing").exists()
     files = {
         name: {
@@ -256,8 +253,7 @@ def test_a_truncated_shard_is_named_and_made_again_or_an_error(finished_folder, 
     [folder] = partial(tmp_path, "rules")
     shard = min(folder.glob("train/*.parquet"))
     shard.write_bytes(shard.read_bytes()[:-40])
-    done = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
     [line] = [x for x in (done.stdout + done.stderr).splitlines() if "it is made again" in x]
     assert str(shard.relative_to(tmp_path)) in line
     [shard] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
@@ -281,7 +277,7 @@ def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
     site, package = tmp_path / "site", tmp_path / "plugin"
     shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
     install(site, package)
-    done = command(
+    must_run(
         "train.py",
         "-m",
         *TINY,
@@ -293,7 +289,6 @@ def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
         cwd=tmp_path,
         env={"PYTHONPATH": str(site)},
     )
-    assert done.returncode == 0, done.stderr
     assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
         "nmt": 1,
         "encoded": 1,
@@ -324,20 +319,18 @@ def test_evaluate_reports_and_never_trains(finished_folder, tmp_path):
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
     shutil.copytree(finished_folder / "results", tmp_path / "results", dirs_exist_ok=True)
-    done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert "prediction_difference" in done.stdout
     for metric in ("fidelity", "quality"):
         for name in ("csv", "txt", "md", "tex", "svg", "png"):
             assert (tmp_path / "results" / f"{metric}.{name}").stat().st_size > 100
-    shown = command(
+    shown = must_run(
         "evaluate.py",
         *(change for change in TINY if not change.startswith("explainer=")),
         *places(tmp_path),
         "explain=she's ill (schläft!) .",
         cwd=tmp_path,
     )
-    assert shown.returncode == 0, shown.stderr
     assert "weighted gradient" in shown.stdout
     assert (tmp_path / "results" / "explanation.png").exists()
 
@@ -360,11 +353,9 @@ def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
     }
     assert set(rows) == other_rows
     assert all(r["status"] == "ok" for r in rows.values())
-    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert failed["status"] in " ".join(read.stdout.split())
-    mended = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
-    assert mended.returncode == 0, mended.stderr
+    must_run("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
     again = {(r["metric"], r["instantiation"]): r for r in table(tmp_path)}
     assert again.pop(("fidelity", "fn"))["status"] == "ok"
     assert again == rows
@@ -381,8 +372,7 @@ def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
     assert [(r["seed"], r["status"].split(":")[0]) for r in rows] == [
         (0, "ok"), (1, "failed"), (2, "ok"),
     ]  # fmt: skip
-    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *places(tmp_path), cwd=tmp_path)
     text = " ".join(read.stdout.split())
     assert "(2 of 3 seeds)" in text
     assert f"transformer prediction_difference fn seed 1: {rows[1]['status']}" in text
@@ -393,8 +383,7 @@ def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
 
 
 def test_quality_alone_trains_no_proxy_and_explains_nothing(tmp_path):
-    done = command("train.py", *PLAIN, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *PLAIN, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
     stages = {path.name for path in (tmp_path / "store").iterdir()}
     assert stages == {"subwords", "encoded", "nmt", "translation", "doubts"}
     [row] = table(tmp_path)
@@ -408,8 +397,7 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     file = tmp_path / "theirs.txt"
     file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
     options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
-    done = command("evaluate.py", *options, "nmt.reader._target_=sys.exit", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", *options, "nmt.reader._target_=sys.exit", cwd=tmp_path)
     assert not (tmp_path / "store").exists()
     with (tmp_path / "results" / "quality.csv").open() as rows:
         [row] = csv.DictReader(rows)
@@ -426,8 +414,7 @@ def rerun(line, folder, **paths):
     for name, path in paths.items():
         assert f"{name}=sha256:{file_hash(path)[:16]}" in line
         arguments = [argument.replace(name, str(path)) for argument in arguments]
-    done = command(script, *arguments, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run(script, *arguments, *places(folder), cwd=folder)
 
 
 def without_rerun(rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.bundle_files import make_results, members, rewritten, with_files
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
 
@@ -17,8 +17,7 @@ def place(tmp_path_factory):
     make_results(folder / "first")
     make_results(folder / "second", ("gradient_norm",))
     for name in ("first", "second"):
-        done = command(*EVALUATE, f"results={name}", f"bundle={name}.zip", cwd=folder)
-        assert done.returncode == 0, done.stderr
+        done = must_run(*EVALUATE, f"results={name}", f"bundle={name}.zip", cwd=folder)
         assert f"the bundle is {name}.zip, sha256 " in done.stdout + done.stderr
     return folder
 
@@ -34,8 +33,7 @@ def test_a_bundle_of_a_report(place):
 
 
 def test_two_bundles_give_one_table(place):
-    done = command(*EVALUATE, "results=[first.zip,second.zip]", cwd=place)
-    assert done.returncode == 0, done.stderr
+    must_run(*EVALUATE, "results=[first.zip,second.zip]", cwd=place)
     table = (place / "pooled" / "fidelity.txt").read_text(encoding="utf-8")
     assert all(name in table for name in ("attention", "gradient_norm", "random (blind)"))
     assert (place / "pooled" / "report.html").exists()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from support.forked_commands import command
+from support.forked_commands import must_run
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.registry import load_explainer
 
@@ -81,16 +81,14 @@ def test_the_standard_error_is_that_of_the_orders():
 def test_the_table_says_how_far_rows_may_be_off(tmp_path):
     shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=4", "threads=1",
               f"store={tmp_path}/store", f"results={tmp_path}/results"]  # fmt: skip
-    done = command(
+    must_run(
         "train.py", "-m", *shared, "corpus.subwords.source_size=300",
         "corpus.subwords.target_size=300", "nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16",
         "nmt.training.max_epochs=1", "metric=[fidelity]", "judge=[base]",
         "explainer=integrated_gradients,shapley,gradient_norm,cp_lrp", "trainer.progress_bar=false",
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shown = must_run("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "integrated_gradients on transformer: completeness gap" in text
     assert "shapley on transformer: standard error over orders" in text

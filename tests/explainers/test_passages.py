@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from support.configurations import CONTEXT_AWARE, GENERATED, TRANSFORMER, configure
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
@@ -111,7 +111,6 @@ def test_from_the_command_line(tmp_path):
     assert command("train.py", *small, "metric=[]", cwd=tmp_path).returncode == 0
     source, target = (" _eos ".join(texts[2:]) for texts in (SOURCES, TARGETS))
     options = [f"explain={source}", f"explain_target={target}"]
-    done = command("evaluate.py", *small, *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", *small, *options, cwd=tmp_path)
     assert "source (en): the input_file is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()

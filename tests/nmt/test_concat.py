@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from support.configurations import SIZES, SMALL, configure
-from support.forked_commands import command
+from support.forked_commands import must_run
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
@@ -358,10 +358,8 @@ def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_pat
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
              "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
              f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip
-    trained = command("train.py", *options)
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options)
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", *options)
+    must_run("evaluate.py", *options)
     with (tmp_path / "results" / "aer.csv").open() as file:
         rows = {row["explainer"]: row for row in csv.DictReader(file)}
     assert 0 <= float(rows["prediction_difference"]["aer"]) <= 1

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from support.fairseq_models import FIXTURES, LANGUAGES, open_fixture
-from support.forked_commands import command
+from support.forked_commands import must_run
 from support.model_checks import (
     assert_reads_as_decode,
     assert_same_relevance,
@@ -426,14 +426,12 @@ def test_the_whole_pipeline(name, tmp_path):
               f"nmt.reader.source_codes={FIXTURES}/{name}/codes",
               f"nmt.reader.target_codes={FIXTURES}/{name}/codes",
               f"store={tmp_path}/store", "threads=1", f"results={tmp_path}/results"]  # fmt: skip
-    trained = command(
+    must_run(
         "train.py", "-m", *shared, "explainer=prediction_difference,random",
         "rules.train_sentences=300", "rules.test_sentences=60", "proxy.training.max_epochs=4",
         "trainer.progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("evaluate.py", *shared, cwd=tmp_path)
     lines = (tmp_path / "results" / "fidelity.csv").read_text().splitlines()
     columns = lines[0].split(",")
     rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:]]

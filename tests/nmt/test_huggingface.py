@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from support.configurations import configure
-from support.forked_commands import command
+from support.forked_commands import must_run
 from support.huggingface_models import READER, build, teach
 from support.model_checks import (
     assert_reads_as_decode,
@@ -45,14 +45,6 @@ from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
 BY_BLOCKS = ("alti", "attention_norm", "value_zeroing")
-
-
-@pytest.fixture(scope="session", params=sorted(READER))
-def family(request, tmp_path_factory, texts):
-    """A family's name and the folder of a small model of it."""
-    folder = tmp_path_factory.mktemp(request.param)
-    build(request.param, folder, texts)
-    return request.param, folder
 
 
 @pytest.fixture(scope="session")
@@ -515,23 +507,20 @@ def test_the_whole_pipeline_on_a_trained_marian(tmp_path):
     teach(tmp_path / "mine", pairs, steps=120)
     shared = ["nmt=marian", f"nmt.path={tmp_path}/mine", f"store={tmp_path}/store", "threads=1",
               "corpus.train=2000", "corpus.test=60", f"results={tmp_path}/results"]  # fmt: skip
-    trained = command(
+    must_run(
         "train.py", "-m", *shared, "explainer=prediction_difference,attention,random",
         "rules.train_sentences=200", "proxy.training.max_epochs=5",
         "proxy.sizes.dimension=64",
         "trainer.progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("evaluate.py", *shared, cwd=tmp_path)
     lines = (tmp_path / "results" / "fidelity.csv").read_text().splitlines()
     columns = lines[0].split(",")
     rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:]]
     assert all(r["status"] == "ok" and float(r["ppl"]) > 1 for r in rows)
     explainers = {r["explainer"] for r in rows if r["instantiation"] == "sa" and r["hit_at_k"]}
     assert explainers == {"prediction_difference", "attention", "random"}
-    explained = command("evaluate.py", *shared, "explain=the dog sleeps .", cwd=tmp_path)
-    assert explained.returncode == 0, explained.stderr
+    explained = must_run("evaluate.py", *shared, "explain=the dog sleeps .", cwd=tmp_path)
     assert "prediction difference" in explained.stdout
     assert "alti" in explained.stdout
     assert explained.stdout.count("n/a") == explained.stdout.count("cp_lrp: n/a") == 1

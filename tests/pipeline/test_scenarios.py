@@ -7,7 +7,7 @@ import pytest
 
 from proxies.scoring import log_likelihoods
 from support.configurations import configure, overrides
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.systems import small_job
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import Room
@@ -162,11 +162,9 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
 def test_from_the_command_line(transformer, workplace, tmp_path):
     options = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
              f"results={tmp_path}/results"]  # fmt: skip
-    trained = command("train.py", "-m", *options, "scenario=teacher_forcing,real,golden",
-                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, "scenario=teacher_forcing,real,golden",
+             f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    must_run("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     with (tmp_path / "results" / "fidelity.csv").open() as file:
         rows = list(csv.DictReader(file))
     ppl = {(r["scenario"], r["instantiation"]): float(r["ppl"]) for r in rows}

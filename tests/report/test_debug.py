@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import must_run
 from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
 from xnmt_bench.report.debug import write_debug_page
 from xnmt_bench.words import Tokens
@@ -71,12 +71,11 @@ def written_page(tmp_path_factory):
         sentences_of[name] = dump(folder / f"{name}.jsonl", seed)
         reference = folder / f"{name}.txt"
         reference.write_text("t1 t2 t3\n" * SENTENCES)
-        read = command(
+        must_run(
             "evaluate.py", "metric=[confidence]", f"relevance.path={folder}/{name}.jsonl",
             "relevance.format=json_lines", f"relevance.reference={reference}",
             f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run",
         )  # fmt: skip
-        assert read.returncode == 0, read.stderr
     return folder / "results", sentences_of
 
 

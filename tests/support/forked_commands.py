@@ -106,6 +106,13 @@ def command(script: str, *changes: str, fresh: bool = False, **options) -> Compl
     )
 
 
+def must_run(script: str, *changes: str, **options) -> CompletedProcess:
+    """Runs a command that has to succeed, as `command` does."""
+    done = command(script, *changes, **options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def start(target: Callable[..., None], *arguments: object) -> BaseProcess:
     """Starts a function in a new process, in this one's environment."""
     _join_server()

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from support.configurations import configure, overrides
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import DATA
 from support.systems import small_job
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
@@ -151,7 +151,7 @@ def swept(transformer, workplace, tmp_path_factory):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep",
               f"hydra.run.dir={folder}/run"]  # fmt: skip
-    trained = command(
+    must_run(
         "train.py",
         "-m",
         *shared,
@@ -159,7 +159,6 @@ def swept(transformer, workplace, tmp_path_factory):
         "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
         "judge=[base]",
     )
-    assert trained.returncode == 0, trained.stderr
     return shared, folder
 
 
@@ -170,9 +169,8 @@ def rows_of(folder, metric):
 
 def test_both_metrics_side_by_side_from_the_command_line(swept):
     shared, folder = swept
-    read = command("evaluate.py", *shared, "metric=[fidelity,aer]", "analysis=[agreement]",
-                   "analysis.agreement.fixed.instantiation=base")  # fmt: skip
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *shared, "metric=[fidelity,aer]", "analysis=[agreement]",
+                    "analysis.agreement.fixed.instantiation=base")  # fmt: skip
     assert "Alignment error rate" in read.stdout
     assert "Kendall's tau" in " ".join(read.stdout.split())
     [agreement] = rows_of(folder, "fidelity_aer_agreement")
@@ -215,8 +213,7 @@ def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, t
     options = [f"relevance.path={rules}", "relevance.name=mine", "metric=[aer]",
              f"results={tmp_path}/results"]  # fmt: skip
     # The system stays closed: its reader would end the command.
-    done = command("evaluate.py", *shared, *options, "nmt.reader._target_=sys.exit")
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", *shared, *options, "nmt.reader._target_=sys.exit")
     draws = Draws(1000, 0)
     swept_rows, file_rows = (
         {scored.row["explainer"]: scored for scored in collect(AER(), results, draws)}
@@ -235,11 +232,9 @@ def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, t
     results = shutil.copytree(folder / "results", tmp_path / "results")
     places = [f"results={results}", f"hydra.run.dir={tmp_path}/run", "metric=[aer]"]
     count = ["explainer=attention", "metric.aer.unaligned=count"]
-    done = command("train.py", *shared, *places, *count)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *shared, *places, *count)
     assert "making" not in done.stdout + done.stderr
-    read = command("evaluate.py", *shared, *places)
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *shared, *places)
     text = " ".join(read.stdout.split())
     assert "are left out; unaligned=count takes their links for wrong" in text
     rows = {(row["explainer"], row["unaligned"]): row for row in rows_of(tmp_path, "aer")}
@@ -267,10 +262,9 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
          f"text=[{RWTH}/test.de,{RWTH}/test.en]"],
     ):  # fmt: skip
         shutil.rmtree(tmp_path / "results", ignore_errors=True)
-        done = command(
+        done = must_run(
             "evaluate.py", "metric=[aer]", *places, *(f"metric.aer.{c}" for c in options)
         )
-        assert done.returncode == 0, done.stderr
         assert "Alignment error rate" in done.stdout
         assert line in " ".join(done.stdout.split())
         [row] = rows_of(tmp_path, "aer")
@@ -296,8 +290,7 @@ def test_a_file_that_is_read_in_another_way_than_it_was_written(
 ):
     files = [f"gold={RWTH}/alignment.talp", f"hypothesis={RWTH}/baselines/{hypothesis}.talp"]
     settings = [f"metric.aer.{option}" for option in (*files, *options)]
-    done = command("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
     printed = " ".join(done.stdout.split())
     assert ("Of little meaning" in printed) == bool(doubts)
     assert all(doubt in printed for doubt in doubts)

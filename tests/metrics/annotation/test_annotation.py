@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.filled_sheets import answered, as_csv, key_rows, sheet_rows
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.bundles.pool import pool
 from xnmt_bench.measuring.bootstrap import Draws
@@ -117,11 +117,10 @@ def test_ties_go_to_the_leftmost():
 
 def measured(folder, *arguments):
     """The rows of a command, by question, between and explainer."""
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[annotation]", *arguments, f"results={folder}/results",
         "bootstrap.samples=30", cwd=folder,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     with (folder / "results" / "annotation.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {(r["corpus"], r["question"], r["between"], r["explainer"]): r for r in rows}, done
@@ -258,17 +257,15 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
 def test_released_labels_enter_by_the_same_door(language, labelled, tmp_path):
     """With links of fast_align, which are the same each time; see docs/recorded/consistency.md."""
     common = [f"results={tmp_path}/results", f"store={tmp_path}/store", "bootstrap.samples=5"]
-    done = command(
+    must_run(
         "evaluate.py", "metric=[consistency]", f"metric.consistency.data={SUITES}",
         f"metric.consistency.language={language}",
         f"outputs.path={SUITES}/outputs/google.en-{language}.txt",
         f"metric.consistency.links={SUITES}/alignments/google.en-{language}.fast_align", *common,
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    done = command("evaluate.py", "sheet=consistency", "sheet.mention=entity", "sheet.items=null",
-                   *common, cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", "sheet=consistency", "sheet.mention=entity", "sheet.items=null",
+             *common, cwd=tmp_path)  # fmt: skip
     human = SUITES / "human" / f"google.en-{language}.csv"
     key = tmp_path / "results" / "sheets" / "consistency.key.csv"
     row_of, _ = measured(

@@ -8,7 +8,7 @@ import pytest
 
 from support.attention_dumps import published
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import text_lines
@@ -299,8 +299,7 @@ def test_from_the_command_line(tmp_path):
             f"outputs.path={tmp_path}/out", "outputs.name=theirs", f"store={tmp_path}/store",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
     german_links = ["metric.consistency.language=de", f"metric.consistency.links={tmp_path}/links"]
-    done = command("evaluate.py", *options, *german_links)
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", *options, *german_links)
     with (tmp_path / "results" / "consistency.csv").open() as file:
         [row] = csv.DictReader(file)
     assert (row["nmt"], row["lang_pair"], row["morphology"]) == ("theirs", "en-de", "german_nouns")
@@ -353,12 +352,11 @@ def test_translations_or_links_of_another_kind_are_doubted(tmp_path, outputs, sh
             for pair, end in zip(links, ends, strict=True)
         ]
     (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[consistency]", f"metric.consistency.data={SUITES}",
         f"outputs.path={SUITES}/outputs/{outputs}.txt", "metric.consistency.language=de",
         f"metric.consistency.links={tmp_path}/links", "bootstrap.samples=5", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     printed = " ".join(done.stdout.split())
     assert printed.count("Of little meaning") == (doubt is not None)
     assert doubt is None or doubt in printed

@@ -8,7 +8,7 @@ import pytest
 
 from support.configurations import configure, overrides
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
 from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite
@@ -245,8 +245,7 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     changes = [*overrides("transformer"), f"store={transformer.store.root}", "metric=[consistency]",
             "metric.consistency.suite=chains", "metric.consistency.learn_from=train",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
-    done = command("train.py", *changes)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *changes)
     assert "making nmt" not in done.stdout
     done = command("evaluate.py", *changes)
     assert "reference (blind)" in done.stdout

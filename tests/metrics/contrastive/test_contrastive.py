@@ -11,7 +11,7 @@ import torch
 
 from support.configurations import DISCOURSE, configure
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
@@ -202,10 +202,7 @@ def ran(workplace, tmp_path_factory):
     folder = tmp_path_factory.mktemp("contrastive")
     options = tiny(workplace, f"results={folder}/results", f"hydra.run.dir={folder}/run")
     for nmt in ("transformer", "concat"):
-        done = command(
-            "train.py", *options, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder
-        )
-        assert done.returncode == 0, done.stderr
+        must_run("train.py", *options, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder)
     sets = Job(configure(*options)).corpus.contrastive("test")
     (folder / "mine.jsonl").write_text(to_lines(sets), encoding="utf-8")
     lines = [

@@ -10,7 +10,7 @@ import torch
 
 from support.configurations import SIZES, SMALL, configure, overrides
 from support.debug_page_reader import unpacked
-from support.forked_commands import command
+from support.forked_commands import must_run
 from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
@@ -321,11 +321,9 @@ def test_a_system_without_context_is_not_applicable(workplace, transformer):
 @pytest.mark.slow
 def test_from_the_command_line(attention, workplace, tmp_path):
     options = [*SMALL_CONCAT, f"store={workplace}/store", f"results={tmp_path}/results"]
-    trained = command("train.py", "-m", *options, "explainer=attention,random",
-                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, "explainer=attention,random",
+             f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    read = must_run("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     assert "Attention over coreference links" in read.stdout
     assert "its translations have" in " ".join(read.stdout.split())
     with (tmp_path / "results" / "coref_attention.csv").open() as file:

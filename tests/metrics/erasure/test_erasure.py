@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from support.configurations import configure, overrides
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
 from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
@@ -308,12 +308,8 @@ def test_from_the_command_line(workplace, tmp_path):
               f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=4",
               "metric.erasure.curves=4", "metric.erasure.limited=1",
               "metric.erasure.beam=1", "metric.erasure.removals=[zero,mean]"]  # fmt: skip
-    done = command(
-        "train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     for part in ("removal", "sufficiency", "random (blind)", "greedy (ceiling)",
                  "explains nothing"):  # fmt: skip
@@ -328,8 +324,7 @@ def test_a_removal_that_does_not_cover_the_system_is_a_row_that_says_so(workplac
               f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=3",
               "metric.erasure.curves=0", "explainer=nearest",
               "metric.erasure.removals=[attention,zero]"]  # fmt: skip
-    done = command("train.py", *shared, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *shared, cwd=tmp_path)
     assert "n/a: removal=attention: its attention cannot leave a word out" in done.stdout
     assert "removal: zero: comprehensiveness" in done.stdout
 

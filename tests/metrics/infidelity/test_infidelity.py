@@ -9,7 +9,7 @@ from captum.metrics import infidelity as captum_infidelity
 from scipy.optimize import nnls
 
 from support.configurations import configure, overrides
-from support.forked_commands import command
+from support.forked_commands import must_run
 from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance, decide
@@ -242,10 +242,8 @@ def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[infidelity]", "metric.infidelity.sentences=12",
               "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "attention: its scores of source and of prefix words are not on one scale" in text
     assert "random (blind)" in text and "equal scores (blind)" in text

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 import xnmt_bench
 from support.configurations import overrides
 from support.example_rows import SYSTEM, measured
-from support.forked_commands import command
+from support.forked_commands import must_run
 from support.systems import batch_of, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
@@ -275,10 +275,8 @@ def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[robustness]", "metric.robustness.sentences=4",
               "metric.robustness.samples=1", "metric.robustness.depths=2"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "random (blind)" in text and "order kept, source" in text
     assert "The least sensitivity is no merit" in text

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from support.configurations import configure, overrides
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
@@ -213,10 +213,8 @@ def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
               f"results={tmp_path}", "metric=[soft]", "metric.soft.sentences=5",
               "metric.soft.samples=1"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "random (blind)" in text and "pi-Soft-NS" in text
     assert "Compare explainers by the pi columns" in text

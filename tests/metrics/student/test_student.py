@@ -9,7 +9,7 @@ import torch
 
 from support.configurations import overrides
 from support.example_rows import measured
-from support.forked_commands import command
+from support.forked_commands import command, must_run
 from support.handwritten_transformer import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
 from support.systems import context_aware, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
@@ -238,10 +238,8 @@ def test_the_table_from_the_command_line(tmp_path, workplace):
     """Rows of explainers, of code and of the controls; the first note says what code shows."""
     shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0", *SMALL]
     shared += [f"results={tmp_path}/results"]
-    done = command("train.py", "-m", *shared, "explainer=attention,code")
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=attention,code")
+    shown = must_run("evaluate.py", *shared)
     table = " ".join(shown.stdout.replace("│", " ").split())
     for row in ("attention of another sentence (blind)", "code (blind)", "no map (blind)"):
         assert row in table

@@ -9,9 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from support.context_ids import join_context
 from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.nmt.batch import DraftOptions, Layout
 from xnmt_bench.nmt.context.drafts import corrupted, sample
 from xnmt_bench.nmt.decoding import translate
@@ -36,11 +37,6 @@ def cadec_model(cadec_job):
     for weight in model.second.parameters():
         weight.add_(0.2 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype))
     return model
-
-
-def flat(sentences):
-    *before, last = sentences
-    return [i for ids in before for i in (*ids, SEPARATOR)] + [*last, EOS]
 
 
 def first_pass(model, source, target):
@@ -77,7 +73,7 @@ def slow(model, sources, targets, order=None, kept_weights=None):
     `kept_weights` receives those of the last layer: of prefix, source and translations.
     """
     embedding = model.base.target_embedding.weight
-    draft = model.draft(torch.tensor([flat(sources)]))[0].tolist()
+    draft = model.draft(torch.tensor([join_context(sources)]))[0].tolist()
     memory_source, memory_target = [], []
     for k in order or range(len(sources)):
         place = len(sources) - 1 - k
@@ -109,7 +105,7 @@ def slow(model, sources, targets, order=None, kept_weights=None):
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
 def test_against_a_slow_loop(cadec_model, depth):
     sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
-    batch = cadec_model.collate([(flat(sources), flat(targets))])
+    batch = cadec_model.collate([(join_context(sources), join_context(targets))])
     logits = cadec_model(batch)[0][batch.current_BT[0]]
     torch.testing.assert_close(logits, slow(cadec_model, sources, targets))
 
@@ -118,14 +114,14 @@ def test_against_a_slow_loop(cadec_model, depth):
 def test_attention_is_that_of_the_slow_loop(cadec_model, depth):
     """Of translations the mean of two; a row of the memory counts for the word beside it."""
     sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
-    batch, kept_weights = cadec_model.collate([(flat(sources), flat(targets))]), []
+    batch, kept_weights = cadec_model.collate([(join_context(sources), join_context(targets))]), []
     slow(cadec_model, sources, targets, kept_weights=kept_weights)
     encoding = cadec_model.encode(cadec_model.embed_source(batch.source_BS), batch.layout)
     attended = cadec_model.attention(encoding, cadec_model.embed_target(batch.input_BT))
-    start = len(flat(targets)) - len(targets[-1]) - 1
+    start = len(join_context(targets)) - len(targets[-1]) - 1
     for t, (prefix, source, memory) in enumerate(zip(*kept_weights, strict=True)):
         torch.testing.assert_close(attended.cross_BLHTS[0, -1, :, start + t], source)
-        expected = torch.zeros(len(prefix), len(flat(targets))).double()
+        expected = torch.zeros(len(prefix), len(join_context(targets))).double()
         expected[:, start : start + t + 1] += prefix / 2
         # The context's translations stand before the draft; input n + 1 is word n.
         expected[:, 1 : start + 1] += memory[:, :start] / 2
@@ -133,23 +129,23 @@ def test_attention_is_that_of_the_slow_loop(cadec_model, depth):
 
 
 def test_the_order_of_the_memory_is_not_seen(cadec_model):
-    batch = cadec_model.collate([(flat(SOURCES), flat(TARGETS))])
+    batch = cadec_model.collate([(join_context(SOURCES), join_context(TARGETS))])
     states = cadec_model(batch)[0][batch.current_BT[0]]
     torch.testing.assert_close(states, slow(cadec_model, SOURCES, TARGETS, [2, 0, 3, 1]))
     # But which sentence is which is: its place is part of the memory.
-    swapped = [flat([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
+    swapped = [join_context([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
     batch = cadec_model.collate([swapped])
     assert not torch.allclose(states, cadec_model(batch)[0][batch.current_BT[0]])
 
 
 def test_the_draft_is_of_the_source_alone(cadec_model):
     """The authors' code limits it by the length of what is scored."""
-    sources = [flat(SOURCES), flat(SOURCES[2:]), flat(SOURCES[:2])]
+    sources = [join_context(SOURCES), join_context(SOURCES[2:]), join_context(SOURCES[:2])]
     drafts = cadec_model.draft(torch.tensor([[*x, *[PAD] * (13 - len(x))] for x in sources]))
     [expected] = translate(cadec_model.base, [[*SOURCES[-1], EOS]], 4)
     assert drafts[0][drafts[0] != PAD].tolist() == expected
     assert torch.equal(drafts[0], drafts[1])
-    targets = [flat([*TARGETS[:3], [36] * n]) for n in (1, 20)]
+    targets = [join_context([*TARGETS[:3], [36] * n]) for n in (1, 20)]
     for target in targets:
         assert cadec_model.collate([(sources[0], target)]).draft_BU[0].tolist() == expected
 
@@ -162,13 +158,15 @@ def test_one_draft_a_source_and_none_a_variant(cadec_model, monkeypatch):
         lambda m, sources, beam: drafted.extend(sources) or real(m, sources, beam),
     )
     cadec_model.drafts.forget()
-    pairs = [(flat(SOURCES), flat([*TARGETS[:3], [36, n]])) for n in range(40, 60)]
+    pairs = [(join_context(SOURCES), join_context([*TARGETS[:3], [36, n]])) for n in range(40, 60)]
     log_probability(cadec_model, pairs, 60)
     assert drafted == [(*SOURCES[-1], EOS)]
 
 
 def test_a_batch_without_a_draft_is_refused(cadec_model):
-    batch = replace(cadec_model.collate([(flat(SOURCES), flat(TARGETS))]), draft_BU=None)
+    batch = replace(
+        cadec_model.collate([(join_context(SOURCES), join_context(TARGETS))]), draft_BU=None
+    )
     with pytest.raises(ValueError, match="no draft"):
         cadec_model(batch)
 
@@ -229,7 +227,10 @@ def test_samples_are_the_models_own(cadec_model):
 
 def test_a_coin_a_batch(cadec_model):
     batch = cadec_model.collate(
-        [(flat(SOURCES), flat(TARGETS)), (flat(SOURCES[2:]), flat(TARGETS[2:]))]
+        [
+            (join_context(SOURCES), join_context(TARGETS)),
+            (join_context(SOURCES[2:]), join_context(TARGETS[2:])),
+        ]
     )
     clean = [[*TARGETS[-1], EOS]] * 2
     always = [cadec_model.training_draft(batch, DraftOptions(1.0, 0.0)).tolist() for _ in range(5)]

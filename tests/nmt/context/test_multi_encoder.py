@@ -7,8 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from support.context_ids import join_context
 from support.systems import context_aware, double
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.nmt.batch import Batch, Layout
 
 CONTEXT = [[11, 12], [13, 14, 15], [16]]
@@ -26,14 +27,9 @@ def multi_encoder_model(workplace):
     return model
 
 
-def flat(sentences):
-    *before, last = sentences
-    return [i for ids in before for i in (*ids, SEPARATOR)] + [*last, EOS]
-
-
 def encoded(model, sentences):
     """The encoder's output of the current sentence, the last."""
-    batch = model.collate([(flat(sentences), TARGET)])
+    batch = model.collate([(join_context(sentences), TARGET)])
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     assert encoding.mask_BS.sum() == len(sentences[-1]) + 1  # the decoder sees nothing else
     return encoding.states_BSD[0][encoding.mask_BS[0]]
@@ -117,7 +113,7 @@ def test_the_order_of_context_sentences_is_not_seen(multi_encoder_model):
 
 def test_the_first_level_is_readable(multi_encoder_model):
     sentences = [*CONTEXT, CURRENT]
-    batch = multi_encoder_model.collate([(flat(sentences), TARGET), ([21, EOS], TARGET)])
+    batch = multi_encoder_model.collate([(join_context(sentences), TARGET), ([21, EOS], TARGET)])
     source = multi_encoder_model.embed_source(batch.source_BS)
     weights = multi_encoder_model.encoder_attention(source, batch.layout)
     assert weights.shape[1] == 1
@@ -146,7 +142,7 @@ def test_the_weights_of_the_first_step_stay(workplace):
 
 
 def test_a_longer_neighbour_changes_nothing(multi_encoder_model):
-    pairs = [(flat([*CONTEXT[:n], CURRENT]), TARGET) for n in (0, 3, 1, 2)]
+    pairs = [(join_context([*CONTEXT[:n], CURRENT]), TARGET) for n in (0, 3, 1, 2)]
     together = multi_encoder_model(multi_encoder_model.collate(pairs))
     for row, pair in enumerate(pairs):
         alone = multi_encoder_model(Batch.collate([pair]))

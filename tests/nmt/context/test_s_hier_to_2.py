@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from support.context_ids import join_context
 from support.systems import context_aware, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
@@ -58,12 +59,8 @@ def slow(model, previous, current, target):
     return torch.stack(logits), torch.stack(shares), torch.stack(weights)
 
 
-def flat(previous, current):
-    return [*previous, SEPARATOR, *current, EOS]
-
-
 def test_against_a_slow_loop(s_hier_model):
-    batch = s_hier_model.collate([(flat(PREVIOUS, CURRENT), TARGET)])
+    batch = s_hier_model.collate([(join_context([PREVIOUS, CURRENT]), TARGET)])
     logits, _, weights = slow(s_hier_model, PREVIOUS, CURRENT, TARGET)
     torch.testing.assert_close(s_hier_model(batch)[0], logits)
     encoding = s_hier_model.encode(s_hier_model.embed_source(batch.source_BS), batch.layout)
@@ -74,7 +71,7 @@ def test_against_a_slow_loop(s_hier_model):
 
 
 def test_before_a_documents_first_sentence_stands_eos_alone(s_hier_model):
-    pair, other = ([*CURRENT, EOS], [33, EOS]), (flat(PREVIOUS, CURRENT), TARGET)
+    pair, other = ([*CURRENT, EOS], [33, EOS]), (join_context([PREVIOUS, CURRENT]), TARGET)
     logits, _, weights = slow(s_hier_model, [], CURRENT, pair[1])
     for pairs in ([pair], [other, pair]):
         batch = s_hier_model.collate(pairs)
@@ -92,7 +89,7 @@ def test_equal_sources_with_equal_parameters_have_equal_shares(s_hier_model):
         pair[0].load_state_dict(pair[1].state_dict())
     _, shares, _ = slow(twin, CURRENT, CURRENT, TARGET)
     torch.testing.assert_close(shares, torch.full_like(shares, 0.5))
-    batch = twin.collate([(flat(CURRENT, CURRENT), TARGET)])
+    batch = twin.collate([(join_context([CURRENT, CURRENT]), TARGET)])
     encoding = twin.encode(twin.embed_source(batch.source_BS), batch.layout)
     attended = twin.attention(encoding, twin.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
     torch.testing.assert_close(attended[:, :3].sum(1), torch.full((len(TARGET),), 0.5).double())
@@ -100,5 +97,7 @@ def test_equal_sources_with_equal_parameters_have_equal_shares(s_hier_model):
 
 def test_both_translations_are_learnt(s_hier_model):
     assert Batch.collate([([1], TARGET)]).current_BT.tolist() == [[False] * 3 + [True] * 2]
-    states = s_hier_model.states(s_hier_model.collate([(flat(PREVIOUS, CURRENT), TARGET)]))
+    states = s_hier_model.states(
+        s_hier_model.collate([(join_context([PREVIOUS, CURRENT]), TARGET)])
+    )
     assert (states.abs().sum(-1) > 0).all()
