@@ -12,6 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+# Its assertions show values when they fail, as those of test files do.
+pytest.register_assert_rewrite("support")
+
 from support import caches, forked_commands
 from support.configurations import SYSTEMS
 from support.paths import DATA

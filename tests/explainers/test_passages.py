@@ -12,7 +12,7 @@ from xnmt_bench.explain import _passage
 from xnmt_bench.explainers.base import context_of, decide
 from xnmt_bench.registry import load_explainer
 
-SOURCES = ["the dog is old .", "the lamp is new .", "the input_file is red .", "it is small ."]
+SOURCES = ["the dog is old .", "the lamp is new .", "the door is red .", "it is small ."]
 TARGETS = ["der Hund ist alt .", "die Lampe ist neu .", "die Tür ist rot .", "sie ist klein ."]
 PASSAGE = Passage(SOURCES[-1], TARGETS[-1], SOURCES[:-1], TARGETS[:-1])
 
@@ -112,5 +112,5 @@ def test_from_the_command_line(tmp_path):
     source, target = (" _eos ".join(texts[2:]) for texts in (SOURCES, TARGETS))
     options = [f"explain={source}", f"explain_target={target}"]
     done = must_run("evaluate.py", *small, *options, cwd=tmp_path)
-    assert "source (en): the input_file is red . _eos it is small ." in done.stdout
+    assert "source (en): the door is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()
