@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support.configurations import SIZES, SMALL
-from support.debug_page_reader import unpacked
+from support.debug_page_reader import read_listings
 from support.forked_commands import must_run
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
@@ -94,7 +94,7 @@ def test_the_page_shows_the_relevance_in_the_store(figure1_results, workplace):
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
     path = figure1_results / "measurements" / "fidelity" / "files" / sample
     sentences = json.loads(path.read_text(encoding="utf-8"))
-    listings = unpacked(figure1_results / "debug.html")
+    listings = read_listings(figure1_results / "debug.html")
     # Those that ask the model stand in front of blind ones.
     names = [listing["name"].rsplit(", ", 1)[1] for listing in listings]
     assert sorted(names) == sorted(EXPLAINERS)
@@ -142,7 +142,9 @@ def test_results_alone_make_the_whole_report_elsewhere(figure1_results, workplac
         )
         paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
         written[name] = {path.name: path.read_text() for path in paths}
-        shown = [(listing["name"], listing["shown"]) for listing in unpacked(folder / "debug.html")]
+        shown = [
+            (listing["name"], listing["shown"]) for listing in read_listings(folder / "debug.html")
+        ]
         written[name]["debug"] = str(shown)
         assert (folder / "report.html").stat().st_size > 10_000
     assert {f"fidelity_{a}.csv" for a in ("facets", "unaligned", "density")} <= set(written["here"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.bundle_files import make_results, members, rewritten, with_files
+from support.bundle_files import add_files, make_results, read_members, rewrite_bundle
 from support.forked_commands import command, must_run
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
@@ -23,7 +23,7 @@ def place(tmp_path_factory):
 
 
 def test_a_bundle_of_a_report(place):
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     assert {"tables/fidelity.csv", "tables/fidelity.txt", "card.md"} <= contents.keys()
     [configuration] = (data.decode() for name, data in contents.items() if "configuration" in name)
     assert configuration.startswith("# python evaluate.py 'metric=[fidelity]' bootstrap.samples=20")
@@ -44,9 +44,9 @@ def test_two_bundles_give_one_table(place):
 
 
 def test_a_tampered_bundle_is_one_line(place):
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     contents["tables/fidelity.csv"] += b"\n"
-    rewritten(place / "tampered.zip", contents, manifest=False)
+    rewrite_bundle(place / "tampered.zip", contents, manifest=False)
     done = command(*EVALUATE, "results=[second.zip,tampered.zip]", "pooled=none", cwd=place)
     assert done.returncode == 1 and not (place / "none" / "measurements").exists()
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
@@ -56,11 +56,11 @@ def test_a_tampered_bundle_is_one_line(place):
 
 def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
     """Its digest fits, and it is the JSON of something else."""
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     units = next(data for name, data in contents.items() if name.endswith(".parquet"))
     sample, relevance = (b'[{"x": 1}]', ".json"), (units, ".parquet")
-    contents = with_files(contents, sample=sample, browsed_relevance=relevance)
-    rewritten(place / "odd.zip", contents)
+    contents = add_files(contents, sample=sample, browsed_relevance=relevance)
+    rewrite_bundle(place / "odd.zip", contents)
     done = command(*EVALUATE, "results=odd.zip", "pooled=odd", cwd=place)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.browser import screen
-from support.bundle_files import make_bundle, make_results, members, rewritten
+from support.bundle_files import make_bundle, make_results, read_members, rewrite_bundle
 from support.example_rows import SYSTEM, measured
 from xnmt_bench.bundles.leaderboard import write_leaderboard
 from xnmt_bench.errors import MissingError
@@ -81,11 +81,11 @@ def test_judges_and_blind_rows_are_always_shown(leaderboard_path):
 
 def test_numbers_are_those_of_the_units(leaderboard_path, bundles, tmp_path):
     """A table in a bundle that says something else decides nothing."""
-    contents = members(bundles / "a.zip")
+    contents = read_members(bundles / "a.zip")
     contents["tables/fidelity.csv"] = b"explainer,ppl\nattention,1.0\n"
     lying = tmp_path / "lying"
     lying.mkdir()
-    rewritten(lying / "a.zip", contents)
+    rewrite_bundle(lying / "a.zip", contents)
     write_leaderboard(lying, tmp_path / "page.html", DRAWS)
     [part] = sections(tmp_path / "page.html").values()
     rows = collect(Fidelity(), make_results(tmp_path / "own"), DRAWS)
@@ -116,9 +116,9 @@ def test_every_bundle_is_named_with_its_digest(leaderboard_path, bundles):
 def test_a_bad_bundle_is_left_out_and_named(bundles, tmp_path):
     for path in bundles.glob("*.zip"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    contents = members(bundles / "b.zip")
+    contents = read_members(bundles / "b.zip")
     contents["card.md"] += b"x"
-    rewritten(tmp_path / "b.zip", contents, manifest=False)
+    rewrite_bundle(tmp_path / "b.zip", contents, manifest=False)
     refused = write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
     assert list(refused) == [tmp_path / "b.zip"]
     text = (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, build_copying_transformer
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.explainers.base import decide
@@ -58,7 +58,7 @@ def sentences(side):
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_it_copies_the_cue(side, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     for place, cue, source, target in sentences(side):
         batch, log_p_BT = decide(model, Batch.collate([(source, target)]))
         first_step = 0 if side == "source" else place + 1
@@ -69,7 +69,7 @@ def test_it_copies_the_cue(side, pre_norm):
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     categories = BothSides(Substitutes(CATEGORY), Substitutes(CATEGORY))
     for n, (place, _, source, target) in enumerate(sentences(side)):
         texts = [" ".join(map(str, words)) for words in (source, target)]
@@ -86,7 +86,7 @@ def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
 
 @pytest.mark.parametrize(("side", "name", "options", "pre_norm"), CASES)
 def test_the_cue_is_named_first(side, name, options, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     for place, _, source, target in sentences(side):
         batch, _ = decide(model, Batch.collate([(source, target)]))
         relevance = load_explainer(name, **options).relevance(model, batch)

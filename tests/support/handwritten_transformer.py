@@ -36,7 +36,7 @@ class Vocabulary:
         return Tied(self.encode(text), list(range(len(text.split()))))
 
 
-def compiled(side="source", pre_norm=False):
+def build_copying_transformer(side="source", pre_norm=False):
     """A Transformer in float64 that copies the only cue of a side.
 
     Args:

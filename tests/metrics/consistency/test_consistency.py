@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.attention_dumps import published
-from support.debug_page_reader import unpacked
+from support.attention_dumps import read_published
+from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
@@ -188,11 +188,11 @@ def test_the_released_rules_give_the_released_figures(language, system, tmp_path
 
 
 @pytest.mark.parametrize(
-    "row", published("winomt")["published"], ids=lambda r: r["system"] + r["language"]
+    "row", read_published("winomt")["published"], ids=lambda r: r["system"] + r["language"]
 )
 def test_the_released_figures_of_the_genders_that_were_found(row):
     """The excerpt has the genders of 3,888 sentences, gold and found, and no sentence."""
-    excerpt = published("winomt")
+    excerpt = read_published("winomt")
     letters = excerpt["found"][f"{row['system']} {row['language']}"]
     items, judged = [], []
     for number, (gold, letter) in enumerate(zip(excerpt["gold"], letters, strict=True)):
@@ -308,7 +308,7 @@ def test_from_the_command_line(tmp_path):
     assert float(row["determined"]) == pytest.approx(2 / 3)
     assert float(row["plural_pronoun"]) == pytest.approx(1 / 3)
     assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
-    [listing] = unpacked(tmp_path / "results" / "debug.html")
+    [listing] = read_listings(tmp_path / "results" / "debug.html")
     assert listing["texts"]["genders"][1] == "baker f (gold f), she m"
     assert listing["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
     assert {entry["name"]: entry["places"] for entry in listing["lists"]}["inconsistent"] == [1]

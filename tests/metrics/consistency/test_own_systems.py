@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from support.configurations import configure, overrides
-from support.debug_page_reader import unpacked
+from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
@@ -252,7 +252,7 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     with (tmp_path / "results" / "consistency.csv").open() as file:
         rows = {row["nmt"]: row for row in csv.DictReader(file)}
     assert 0 < float(rows["reference"]["consistency"]) <= 1  # eflomal errs
-    listings = unpacked(tmp_path / "results" / "debug.html")
+    listings = read_listings(tmp_path / "results" / "debug.html")
     assert {listing["name"] for listing in listings} >= {"transformer", "reference"}
 
 

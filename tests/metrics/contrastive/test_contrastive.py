@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from support.configurations import DISCOURSE, configure
-from support.debug_page_reader import unpacked
+from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
@@ -245,7 +245,7 @@ def _groups_can_be_read(results, path, row_of):
     """Each set and system is a listing, with every variant's score."""
     listings = {
         (layer["kind"], name): layer
-        for layer in unpacked(results / "debug.html")
+        for layer in read_listings(results / "debug.html")
         for name in ("transformer", "concat")
         if layer["name"].startswith(name)
     }

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from support.configurations import SIZES, SMALL, configure, overrides
-from support.debug_page_reader import unpacked
+from support.debug_page_reader import read_listings
 from support.forked_commands import must_run
 from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
@@ -352,7 +352,7 @@ def _heatmaps_are_drawn(attention, results):
     described = json.loads((attention.coreference.path / "examples.json").read_text())
     examples = {example["title"]: example for side in described.values() for example in side}
     listings = [
-        layer for layer in unpacked(results / "debug.html") if ", attention" in layer["name"]
+        layer for layer in read_listings(results / "debug.html") if ", attention" in layer["name"]
     ]
     titles = [title for listing in listings for title in listing["texts"]["where"]]
     assert 2 <= len(titles) <= 6

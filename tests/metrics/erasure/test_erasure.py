@@ -8,7 +8,7 @@ import torch
 
 from support.configurations import configure, overrides
 from support.forked_commands import command, must_run
-from support.handwritten_transformer import CUES, SPECIAL, WORDS, compiled
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, build_copying_transformer
 from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
@@ -173,7 +173,7 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
     Erased from attention, since a zeroed word leaves its position, which norms make as long as a
     word: without any words this model chooses the label with probability 0.3 to 0.7.
     """
-    model = compiled(side)
+    model = build_copying_transformer(side)
     drawn = torch.Generator().manual_seed(1)
     words = [int(SPECIAL + CUES + n) for n in torch.randperm(WORDS - CUES, generator=drawn)]
     sources, targets = [*words, EOS], [*words[::-1], EOS]

@@ -10,7 +10,13 @@ import torch
 from support.configurations import overrides
 from support.example_rows import measured
 from support.forked_commands import command, must_run
-from support.handwritten_transformer import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
+from support.handwritten_transformer import (
+    CUES,
+    DIMENSION,
+    SPECIAL,
+    Vocabulary,
+    build_copying_transformer,
+)
 from support.systems import context_aware, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
@@ -132,7 +138,7 @@ def copying_student(operator):
     sizes = {"layers": 1, "heads": 1, "dimension": DIMENSION, "feed_forward": 4, "dropout": 0.0}
     student = GuidedTransformer(Vocabulary(), Vocabulary(), operator, **sizes, tied=False)
     student = student.eval().requires_grad_(False)
-    student.load_state_dict(compiled().state_dict())
+    student.load_state_dict(build_copying_transformer().state_dict())
     student.decoder[0].cross_attention.query.bias.zero_()
     return student
 
