@@ -183,7 +183,7 @@ def test_a_lexicon_that_nobody_prepared_says_so(transformer):
 
 
 def test_what_is_learnt_is_stored_once(transformer, workplace):
-    changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=lexicon"]
+    changes = [*overrides("transformer", workplace), "explainer=lexicon"]
     first, other = (Job(configure(*changes)).explained for _ in range(2))
     assert first.prepared.fingerprint == other.prepared.fingerprint
     assert (first.ready.learnt["probability"] == other.ready.learnt["probability"]).all()

@@ -51,7 +51,7 @@ def refused_results(workplace, tmp_path_factory):
     """A folder with the rows of every metric that reads which words are named."""
     names = ",".join(METRICS)
     config = configure(
-        *overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+        *overrides("transformer", workplace),
         "rules.test_sentences=60", "judge=[base]", f"metric=[{names}]",
     )  # fmt: skip
     return measure_all(config, tmp_path_factory.mktemp("refused"), METRICS)

@@ -116,7 +116,7 @@ def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplac
 def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
     """RNNSearch's attention: alignment takes its source words, fidelity nothing."""
     golden_options = ["explainer=attention", "learned_from=golden", "scenario=golden"]
-    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *golden_options]
+    changes = [*overrides("rnn_search", workplace), *FEW, *golden_options]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
         _ = RuleSet(job).test_artefact

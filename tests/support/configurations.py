@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from functools import cache
+from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
@@ -66,9 +67,10 @@ SIZES = {
 }
 
 
-def overrides(system: str) -> list[str]:
-    """The command line of a small job."""
-    return [f"nmt={system}", *SMALL, *SIZES[system]]
+def overrides(system: str, workplace: Path | None = None) -> list[str]:
+    """The command line of a small job, in the store of a workplace if one is given."""
+    store = [f"store={workplace}/store"] if workplace else []
+    return [f"nmt={system}", *SMALL, *SIZES[system], *store]
 
 
 def configure(*changes: str) -> DictConfig:

@@ -42,7 +42,7 @@ def measure_rows(name, workplace):
     A row that is not applicable has the reason in the place of its evidence.
     """
     config = configure(
-        *overrides(name), f"store={workplace}/store", "corpus.seed=0", "rules.test_sentences=16",
+        *overrides(name, workplace), "rules.test_sentences=16",
         "judge=[base]", "nmt.beam=1", f"metric=[{','.join(METRICS)}]",
     )  # fmt: skip
     config = OmegaConf.merge(config, {"metric": METRICS})

@@ -35,8 +35,7 @@ def small_job(workplace: Path, name: str, *changes: str):
     """A job on one of `SYSTEMS`."""
     from xnmt_bench.pipeline.job import Job
 
-    places = [f"store={workplace}/store", "corpus.seed=0"]
-    return Job(configure(*overrides(name), *places, *changes))
+    return Job(configure(*overrides(name, workplace), *changes))
 
 
 def trained(name: str, workplace: Path):

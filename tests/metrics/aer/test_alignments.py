@@ -148,9 +148,8 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
 def swept(transformer, workplace, tmp_path_factory):
     """Both metrics of five explainers: the command line that reports them, and its folder."""
     folder = tmp_path_factory.mktemp("both")
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep",
-              f"hydra.run.dir={folder}/run"]  # fmt: skip
+    shared = [*overrides("transformer", workplace), f"results={folder}/results",
+              f"hydra.sweep.dir={folder}/sweep", f"hydra.run.dir={folder}/run"]  # fmt: skip
     must_run(
         "train.py",
         "-m",

@@ -304,9 +304,8 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_pa
 
 
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=4",
-              "metric.erasure.curves=4", "metric.erasure.limited=1",
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[erasure]",
+              "metric.erasure.sentences=4", "metric.erasure.curves=4", "metric.erasure.limited=1",
               "metric.erasure.beam=1", "metric.erasure.removals=[zero,mean]"]  # fmt: skip
     must_run("train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path)
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
@@ -320,9 +319,8 @@ def test_from_the_command_line(workplace, tmp_path):
 
 
 def test_a_removal_that_does_not_cover_the_system_is_a_row_that_says_so(workplace, tmp_path):
-    shared = [*overrides("rnn_search"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=3",
-              "metric.erasure.curves=0", "explainer=nearest",
+    shared = [*overrides("rnn_search", workplace), f"results={tmp_path}", "metric=[erasure]",
+              "metric.erasure.sentences=3", "metric.erasure.curves=0", "explainer=nearest",
               "metric.erasure.removals=[attention,zero]"]  # fmt: skip
     done = must_run("train.py", *shared, cwd=tmp_path)
     assert "n/a: removal=attention: its attention cannot leave a word out" in done.stdout

@@ -188,8 +188,7 @@ def test_the_opposite_of_a_method_is_behind_equal_scores_which_are_a_blind_row(
     """The blind row is that of the explainer `uniform`, and the same beside every explainer."""
     rows = {}
     for name in ("prediction_difference", "opposite", "uniform"):
-        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                   "rules.test_sentences=5"]  # fmt: skip
+        changes = [*overrides("transformer", workplace), "rules.test_sentences=5"]
         changes += (
             ["explainer=prediction_difference", "explainer.name=opposite",
              f"explainer.phi._target_={__name__}.Opposite"]
@@ -226,8 +225,7 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
     """Under the removal that Shapley values are of; equal scores are as good as random ones."""
     unexplained = {}
     for name in ("shapley", "random"):
-        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                   "rules.test_sentences=20"]  # fmt: skip
+        changes = [*overrides("transformer", workplace), "rules.test_sentences=20"]
         metric = Infidelity(removals=["zero"], sentences=20)
         for row in metric.measure(Job(configure(*changes, f"explainer={name}"))):
             units = row.make().units
@@ -239,9 +237,8 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[infidelity]", "metric.infidelity.sentences=12",
-              "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[infidelity]",
+              "metric.infidelity.sentences=12", "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
     must_run("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())

@@ -272,9 +272,9 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[robustness]", "metric.robustness.sentences=4",
-              "metric.robustness.samples=1", "metric.robustness.depths=2"]  # fmt: skip
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[robustness]",
+              "metric.robustness.sentences=4", "metric.robustness.samples=1",
+              "metric.robustness.depths=2"]  # fmt: skip
     must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())

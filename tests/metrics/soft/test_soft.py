@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from support.configurations import configure, overrides
+from support.configurations import overrides
 from support.forked_commands import command, must_run
-from support.systems import batch_of, double
+from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure
 from xnmt_bench.metrics.soft.distances import distances, hellinger
 from xnmt_bench.metrics.soft.metric import NARROW, sums_of
 from xnmt_bench.metrics.soft.retention import KINDS, chances_of, level, scale
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
 
@@ -160,9 +159,9 @@ def test_sums_are_of_ratios_by_decision():
 
 def results_of(workplace, explainer, *changes):
     """Results of an explainer on some sentences of the session's Transformer."""
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
     metric = SoftErasure(sentences=15, samples=2)
-    [row] = metric.measure(Job(configure(*places, f"explainer={explainer}", *changes)))
+    job = small_job(workplace, "transformer", f"explainer={explainer}", *changes)
+    [row] = metric.measure(job)
     evidence = row.make()
     sums = {name: evidence.units[name].sum(keepdims=True) for name in evidence.units.columns}
     return {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
@@ -178,8 +177,7 @@ def test_what_asks_the_model_is_ahead_of_random_words(workplace, transformer):
 
 def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, transformer):
     """Against drawn scores: every word but the first scores 1, and the model is never asked."""
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    job = Job(configure(*places, "explainer=random"))
+    job = small_job(workplace, "transformer", "explainer=random")
     model, split = job.system.model, job.texts.split("test")
     means, rng = [], np.random.default_rng(0)
     for cheats in (False, True):
@@ -210,9 +208,8 @@ def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, tran
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[soft]", "metric.soft.sentences=5",
-              "metric.soft.samples=1"]  # fmt: skip
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[soft]",
+              "metric.soft.sentences=5", "metric.soft.samples=1"]  # fmt: skip
     must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())

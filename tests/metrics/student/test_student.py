@@ -245,7 +245,7 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
 @pytest.mark.long
 def test_the_table_from_the_command_line(tmp_path, workplace):
     """Rows of explainers, of code and of the controls; the first note says what code shows."""
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0", *SMALL]
+    shared = [*overrides("transformer", workplace), *SMALL]
     shared += [f"results={tmp_path}/results"]
     must_run("train.py", "-m", *shared, "explainer=attention,code")
     shown = must_run("evaluate.py", *shared)
