@@ -238,7 +238,8 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
     shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[infidelity]",
-              "metric.infidelity.sentences=12", "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
+              "metric.infidelity.sentences=12",
+              "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
     must_run("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
