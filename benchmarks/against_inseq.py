@@ -49,9 +49,15 @@ from extraction import Operations, matmul_peak, read_pairs
 from safetensors.torch import load_file, save_file
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "nmt"))
-from families import READER, _open, _pieces, _train, build, teach
-
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from support.huggingface_models import (
+    READER,
+    build,
+    list_pieces,
+    open_tokenizer,
+    teach,
+    train_pieces,
+)
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import follow
@@ -95,11 +101,11 @@ def make_base(folder: Path, texts: list[str]) -> None:
         folder: where the files go.
         texts: of both sides, which its pieces are trained on.
     """
-    path = _train(folder, "sentencepiece.bpe.model", texts, PIECES)
-    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *_pieces(path)[3:]]
+    path = train_pieces(folder, "sentencepiece.bpe.model", texts, PIECES)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *list_pieces(path)[3:]]
     (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
     (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
-    tokenizer = _open(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+    tokenizer = open_tokenizer(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = M2M100Config(

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from bundled import make_results
-from conftest import ROOT, command, configure
-from moments import JOB
 
+from support.bundle_files import make_results
+from support.configurations import configure
+from support.forked_commands import command, must_run
+from support.interruptions import JOB
+from support.paths import ROOT
 from xnmt_bench import registry
 from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.errors import ConfigError, DataError, StoreError, XnmtError
@@ -253,8 +255,7 @@ def test_a_mode_that_wandb_has_not_is_one_line(tmp_path):
 
 def test_files_can_be_read_by_others_and_a_scheduler_changes_nothing(tmp_path):
     """A training in one of two tasks of SLURM, whose files follow the umask."""
-    done = command("train.py", *PLAIN, "metric=[]", env={"SLURM_NTASKS": "2"}, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *PLAIN, "metric=[]", env={"SLURM_NTASKS": "2"}, cwd=tmp_path)
     files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     readable = os.umask(0o022)
     os.umask(readable)

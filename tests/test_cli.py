@@ -1,11 +1,12 @@
 """What is typed on the command line."""
 
 import pytest
-from conftest import ROOT, command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import CompactHydraException, ConfigCompositionException
 from omegaconf import OmegaConf
 
+from support.forked_commands import command, must_run
+from support.paths import ROOT
 from xnmt_bench.cli import defer_to_jobs, flags_first, guarded, prepare
 from xnmt_bench.overrides import quoted
 
@@ -56,8 +57,7 @@ def test_flags_may_stand_behind_overrides(typed, read):
 
 
 def test_the_configuration_of_a_choice_is_shown(tmp_path):
-    done = command("train.py", "metric=[erasure]", "--cfg", "job", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", "metric=[erasure]", "--cfg", "job", cwd=tmp_path)
     assert "erasure:\n" in done.stdout and "beam:" in done.stdout
 
 
@@ -81,11 +81,10 @@ def test_options_of_a_swept_group_are_of_the_jobs():
 
 
 def test_a_sweep_over_explainers_takes_an_option_that_the_default_lacks(tmp_path):
-    done = command(
+    done = must_run(
         "train.py", "-m", "explainer=attention,alti", "explainer.phi.layer=0", "dry_run=true",
         f"store={tmp_path}", f"hydra.sweep.dir={tmp_path}/sweep", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert "explainer=alti explainer.phi.layer=0" in done.stdout
     done = command(
         "train.py", "-m", "explainer=attention,alti", "explainer.phi.lyer=0", cwd=tmp_path

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import hydra
 import pytest
-from conftest import DATA, ROOT, configure
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from proxies.base import Proxy, Vocabulary
 from proxies.lessons import ProxyTrainingOptions
+from support.configurations import configure
+from support.paths import DATA, ROOT
 from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import OURS
 from xnmt_bench.corpora.sentence import SPLITS
@@ -83,7 +84,7 @@ def test_every_group_is_covered_here():
 
 
 def test_no_configuration_sets_the_mode():
-    """Which `warm` relies on."""
+    """`support/server_preload.py` relies on it."""
     mode = re.compile(r"^\s*mode:", re.MULTILINE)
     assert [path for path in CONF.rglob("*.yaml") if mode.search(path.read_text())] == []
     with initialize_config_dir(str(CONF), version_base="1.3"):

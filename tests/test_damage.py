@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import command
-from moments import JOB, StopBefore, run, table
 
+from support.forked_commands import command
+from support.interruptions import JOB, StopBefore, run, table
 from xnmt_bench.store import repair
 
 PLACES = ("store=", "results=", "hydra.run.dir=", "metric=", "metric.")

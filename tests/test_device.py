@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import batch_of, command, configure, make_scarce, overrides, trained
 from torch import nn
 
 from proxies.scoring import log_likelihoods
+from support.configurations import configure, overrides
+from support.forked_commands import command, must_run
+from support.systems import batch_of, make_scarce, trained
 from xnmt_bench import load_model
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
@@ -265,7 +267,7 @@ def test_a_loaded_model_is_where_it_is_asked_to_be(transformer):
         load_model(transformer.system.path, device="cuda:99")
 
 
-# Shapley values and integrated gradients are asked in full elsewhere; the options below draw less.
+# Other tests run Shapley values and integrated gradients in full; the options below draw less.
 OPTIONS = [
     *((name, {}) for name in sorted(entries("explainers"))),
     *((name, {"of": of, "foil": foil})
@@ -324,8 +326,7 @@ def test_a_pipeline_on_a_gpu_stores_what_its_weights_give_on_a_cpu(tmp_path):
     store, results = f"store={tmp_path}/store", f"results={tmp_path}/results"
     changes = [*overrides("transformer"), store, results, "rules.test_sentences=20"]
     on_gpu = [f"device={GPU}" if change == "device=cpu" else change for change in changes]
-    done = command("train.py", *on_gpu, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *on_gpu, cwd=tmp_path)
     # A device decides no artefact, so that the same store has all that the GPU made.
     job = Job(configure(*changes), store=Store(tmp_path / "store", may_make=False))
     rules, proxy = RuleSet(job), Own(RuleSet(job))
@@ -345,7 +346,7 @@ def test_metrics_that_ask_the_model_on_a_gpu_give_the_cpus_numbers(transformer, 
         # One system, and nothing else that the other device made.
         for stage in ("subwords", "encoded", "nmt"):
             shutil.copytree(transformer.store.root / stage, store / stage)
-        done = command(
+        must_run(
             "train.py", "-m", *[c for c in overrides("transformer") if c != "device=cpu"],
             f"device={device}", f"store={store}", f"results={results}", "rules.test_sentences=6",
             METRICS, "metric.erasure.limited=1",
@@ -354,9 +355,7 @@ def test_metrics_that_ask_the_model_on_a_gpu_give_the_cpus_numbers(transformer, 
             "explainer.phi.of=gradient_norm", f"hydra.sweep.dir={tmp_path}/{device}",
             cwd=tmp_path,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        done = command("evaluate.py", f"results={results}", METRICS, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        must_run("evaluate.py", f"results={results}", METRICS, cwd=tmp_path)
         by_key = {}
         for path in sorted(results.glob("*.csv")):
             for line in csv.DictReader(path.open()):

@@ -20,13 +20,14 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import NamedTuple
 
-import forked
 import hydra
 import pytest
-from conftest import DISCOURSE, ROOT
-from conftest import command as run_command
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from support import forked_commands
+from support.configurations import DISCOURSE
+from support.forked_commands import command as run_command
+from support.paths import ROOT
 from xnmt_bench.cli import _unknown_choices
 from xnmt_bench.overrides import quoted
 from xnmt_bench.program import COMMANDS, _sentence_first
@@ -185,7 +186,7 @@ def run(text: str, folder: Path) -> CompletedProcess:
     if script.name in ("train.py", "evaluate.py"):
         return run_command(script.name, *arguments[1:], cwd=folder)
     words = arguments[2:] if arguments[0] == "-m" else arguments[1:]
-    return forked.run(script, words, folder, {**os.environ, "OMP_NUM_THREADS": "1"})
+    return forked_commands.run(script, words, folder, {**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 @pytest.mark.long
@@ -219,7 +220,11 @@ def test_a_page_explains_its_words_in_capitals(page):
 def test_the_shell_takes_no_brace_of_a_command_for_its_own():
     """Bash makes two words of `a={b:1,c:2}` that is not quoted."""
     unquoted = {c.text: re.sub(r"'[^']*'|\"[^\"]*\"", "", c.text) for c in every_command()}
-    assert [text for text, rest in unquoted.items() if re.search(r"\{[^}]*,[^}]*\}", rest)] == []
+    assert [
+        text
+        for text, unquoted_text in unquoted.items()
+        if re.search(r"\{[^}]*,[^}]*\}", unquoted_text)
+    ] == []
 
 
 def test_marks_are_found():

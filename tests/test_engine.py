@@ -1,4 +1,4 @@
-"""Shards by workers and ranks that train together: the same bytes as one process, whatever dies."""
+"""Shards by workers, ranks that train together: the bytes of one process, also after kills."""
 
 import json
 import os
@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from random import Random
 from types import SimpleNamespace
 
-import forked
 import pytest
-from conftest import ROOT
 from omegaconf import OmegaConf
 
+from support import forked_commands
+from support.paths import ROOT
 from xnmt_bench import engine
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.schema import check
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     token = home / "token"
     token.write_text("0123456789abcdef" * 4)
-    own = {
+    variables = {
         "HOME": str(home),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory):
         "OMP_NUM_THREADS": "1",
     }
     before = dict(os.environ)
-    os.environ.update(own)
+    os.environ.update(variables)
     from ray.cluster_utils import Cluster
 
     size = {"object_store_memory": engine.MEMORY, "include_dashboard": False}
@@ -73,21 +73,21 @@ def alone(tmp_path_factory):
     return folder
 
 
-def arguments(folder, *more):
+def arguments(folder, *changes):
     places = (f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run")
-    return [*SMALL, *places, *more]
+    return [*SMALL, *places, *changes]
 
 
-def run(folder, *more, environment=None):
+def run(folder, *changes, environment=None):
     environment = {**(environment or os.environ), "OMP_NUM_THREADS": "1"}
-    return forked.run(ROOT / "train.py", arguments(folder, *more), ROOT, environment)
+    return forked_commands.run(ROOT / "train.py", arguments(folder, *changes), ROOT, environment)
 
 
-def start(folder, environment, *more):
+def start(folder, environment, *changes):
     """Starts a run; what it says goes into a file."""
     files = folder / "output", folder / "errors"
-    return forked.start_script(
-        ROOT / "train.py", arguments(folder, *more), ROOT, environment, *files
+    return forked_commands.start_script(
+        ROOT / "train.py", arguments(folder, *changes), ROOT, environment, *files
     )
 
 
@@ -129,8 +129,8 @@ def shards_there(folder):
 
 
 def workers_of_ray():
-    found = subprocess.run(["pgrep", "-f", "ray::_make_shard"], capture_output=True, text=True)
-    return [int(line) for line in found.stdout.split()]
+    processes = subprocess.run(["pgrep", "-f", "ray::_make_shard"], capture_output=True, text=True)
+    return [int(line) for line in processes.stdout.split()]
 
 
 def test_workers_make_the_same_bytes_as_one_process(cluster, alone, tmp_path):
@@ -179,9 +179,9 @@ def test_two_ranks_train_to_the_bytes_of_one_process(cluster, tmp_path):
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
         folder.mkdir()
-    one = run(folders[0], *training)
+    first = run(folders[0], *training)
     two = run(folders[1], *training, "trainer.devices=2", environment=cluster.environment)
-    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
+    assert (first.returncode, two.returncode) == (0, 0), first.stderr + two.stderr
     weights = [path.read_bytes() for f in folders for path in f.rglob("model.safetensors")]
     assert len(weights) == 2 and weights[0] == weights[1]
     facts = [
@@ -264,7 +264,7 @@ def test_without_ray_one_line_says_what_to_install(tmp_path):
 
 
 def test_one_process_imports_no_ray(tmp_path):
-    process = forked.start(ask_for_ray, arguments(tmp_path, "metric=[]"))
+    process = forked_commands.start(ask_for_ray, arguments(tmp_path, "metric=[]"))
     assert end(process) == 0
 
 
@@ -309,8 +309,10 @@ def test_until_ends_with_the_stage_that_it_names(alone, tmp_path):
     folder = with_system_of(alone, tmp_path)
     done = run(folder, "until=labels")
     assert done.returncode == 0, done.stderr
-    made = {path.name for path in (folder / "store").iterdir()}
-    assert "labels" in made and "rules" not in made and not (folder / "results").exists()
+    stages_made = {path.name for path in (folder / "store").iterdir()}
+    assert (
+        "labels" in stages_made and "rules" not in stages_made and not (folder / "results").exists()
+    )
     assert run(folder, "until=rules").returncode == 0
     rules = {path.parent.name for path in (alone / "store" / "rules").glob("*/meta.json")}
     assert {path.parent.name for path in (folder / "store" / "rules").glob("*/meta.json")} == rules

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SIZES, SMALL, command
-from debug_page import unpacked
 
+from support.configurations import SIZES, SMALL
+from support.debug_page_reader import read_listings
+from support.forked_commands import must_run
 from xnmt_bench.rules.table import relevance
 from xnmt_bench.store import Store
 
@@ -22,32 +23,30 @@ EXPLAINERS = ("gradient_norm", "random")
 
 
 @pytest.fixture(scope="module")
-def results(transformer, workplace, tmp_path_factory):
+def figure1_results(transformer, workplace, tmp_path_factory):
     """The results of Figure 1 on a small scale."""
     folder = tmp_path_factory.mktemp("figure1")
     options = ["experiment=li2020/figure1", *FEW, f"store={workplace}/store",
              f"results={folder}/results", "k=1,2"]  # fmt: skip
-    trained = command("train.py", "-m", *options, f"explainer={','.join(EXPLAINERS)}",
-                   f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options[:-1], "k=2", f"hydra.run.dir={folder}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, f"explainer={','.join(EXPLAINERS)}",
+             f"hydra.sweep.dir={folder}/sweep")  # fmt: skip
+    read = must_run("evaluate.py", *options[:-1], "k=2", f"hydra.run.dir={folder}/run")
     assert "PPL against k" in read.stdout
     return folder / "results"
 
 
-def test_numbers_table_and_figure(results):
-    with (results / "fidelity_k.csv").open() as file:
+def test_numbers_table_and_figure(figure1_results):
+    with (figure1_results / "fidelity_k.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(r["explainer"], r["k"], r["result"]) for r in rows} == {
         (e, k, i) for e in EXPLAINERS for k in "12" for i in ("base", "sa")
     }
     for ending in ("svg", "png", "tex", "md", "txt"):
-        assert (results / f"fidelity_k.{ending}").stat().st_size > 0
+        assert (figure1_results / f"fidelity_k.{ending}").stat().st_size > 0
 
 
-def test_the_page_is_whole_by_itself(results):
-    page = (results / "report.html").read_text(encoding="utf-8")
+def test_the_page_is_whole_by_itself(figure1_results):
+    page = (figure1_results / "report.html").read_text(encoding="utf-8")
     for outside in ("http://", "https://", 'src="/', "<link"):
         assert outside not in page
     for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
@@ -57,11 +56,13 @@ def test_the_page_is_whole_by_itself(results):
     assert re.findall(r'<section id="(.*?)">', page) == list(sections)
 
 
-def test_figure_3_lists_words_without_a_gold_link(results, workplace, transformer, tmp_path):
-    results = shutil.copytree(results, tmp_path / "results")  # another report, another page
-    read = command("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
-                   f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
-    assert read.returncode == 0, read.stderr
+def test_figure_3_lists_words_without_a_gold_link(
+    figure1_results, workplace, transformer, tmp_path
+):
+    # Another report has another page.
+    results = shutil.copytree(figure1_results, tmp_path / "results")
+    must_run("evaluate.py", "experiment=li2020/figure3", *FEW, f"store={workplace}/store",
+             f"results={results}", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
     with (results / "fidelity_unaligned.csv").open() as file:
         rows = list(csv.DictReader(file))
     texts, target = transformer.texts, transformer.system.subwords[1]
@@ -79,8 +80,8 @@ def test_figure_3_lists_words_without_a_gold_link(results, workplace, transforme
     assert "gold link of the target word" in (results / "fidelity_facets.md").read_text()
 
 
-def test_the_page_shows_the_relevance_in_the_store(results, workplace):
-    paths = sorted((results / "measurements" / "fidelity").glob("*.json"))
+def test_the_page_shows_the_relevance_in_the_store(figure1_results, workplace):
+    paths = sorted((figure1_results / "measurements" / "fidelity").glob("*.json"))
     measurements = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     store = Store(workplace / "store")
     folders = {artefact.fingerprint: artefact.path for artefact in store.all("rules")}
@@ -91,9 +92,9 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
     }
     assert set(rules) == set(EXPLAINERS)
     [sample] = {m["files"]["sample"] for m in measurements if "sample" in m["files"]}
-    path = results / "measurements" / "fidelity" / "files" / sample
+    path = figure1_results / "measurements" / "fidelity" / "files" / sample
     sentences = json.loads(path.read_text(encoding="utf-8"))
-    listings = unpacked(results / "debug.html")
+    listings = read_listings(figure1_results / "debug.html")
     # Those that ask the model stand in front of blind ones.
     names = [listing["name"].rsplit(", ", 1)[1] for listing in listings]
     assert sorted(names) == sorted(EXPLAINERS)
@@ -125,24 +126,25 @@ def test_the_page_shows_the_relevance_in_the_store(results, workplace):
 ANALYSES = "analysis=[k,significance,rank_stability,ranking,facets,unaligned,density]"
 
 
-def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_path):
+def test_results_alone_make_the_whole_report_elsewhere(figure1_results, workplace, tmp_path):
     """Tables, figures, analyses and both pages need no store and no file of the first machine."""
     written = {}
     for name in ("here", "elsewhere"):
         folder = tmp_path / name / "results"
-        shutil.copytree(results / "measurements", folder / "measurements")
+        shutil.copytree(figure1_results / "measurements", folder / "measurements")
         store = workplace / "store" if name == "here" else tmp_path / "no store"
-        read = command(
+        must_run(
             "evaluate.py",
             ANALYSES,
             f"store={store}",
             f"results={folder}",
             f"hydra.run.dir={tmp_path}/{name}/run",
         )
-        assert read.returncode == 0, read.stderr
         paths = [p for p in folder.iterdir() if p.suffix in (".csv", ".md", ".txt", ".tex")]
         written[name] = {path.name: path.read_text() for path in paths}
-        shown = [(listing["name"], listing["shown"]) for listing in unpacked(folder / "debug.html")]
+        shown = [
+            (listing["name"], listing["shown"]) for listing in read_listings(folder / "debug.html")
+        ]
         written[name]["debug"] = str(shown)
         assert (folder / "report.html").stat().st_size > 10_000
     assert {f"fidelity_{a}.csv" for a in ("facets", "unaligned", "density")} <= set(written["here"])
@@ -150,8 +152,8 @@ def test_results_alone_make_the_whole_report_elsewhere(results, workplace, tmp_p
     assert not (tmp_path / "no store").exists()
 
 
-def test_no_measurement_holds_a_path_of_the_machine(results, workplace):
-    for path in (results / "measurements").rglob("*.json"):
+def test_no_measurement_holds_a_path_of_the_machine(figure1_results, workplace):
+    for path in (figure1_results / "measurements").rglob("*.json"):
         text = path.read_text(encoding="utf-8")
-        for folder in (workplace, results, Path.home(), Path("/tmp")):
+        for folder in (workplace, figure1_results, Path.home(), Path("/tmp")):
             assert f"{folder}/" not in text, path

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
 
 import xnmt_bench
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -17,7 +17,7 @@ pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture
-def folder(tmp_path):
+def results_with_gap(tmp_path):
     """Two explainers under two judges on six decisions of three sentences; a row without one."""
     sentence_N = [0, 0, 1, 1, 2, 2]
     rng = np.random.default_rng(0)
@@ -30,19 +30,19 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_table_is_the_csv_file(folder):
-    table = xnmt_bench.results(folder).table("fidelity")
+def test_table_is_the_csv_file(results_with_gap):
+    table = xnmt_bench.results(results_with_gap).table("fidelity")
     assert list(table.columns) == list(csv_columns(Fidelity()))
     assert {"attention", "random", "alti"} == set(table.explainer)
     row = table[(table.explainer == "attention") & (table.instantiation == "base")].iloc[0]
     assert row.ppl_low < row.ppl < row.ppl_high
-    # What was not measured is no number.
+    # A result that was not measured is NaN.
     assert table[table.explainer == "alti"].ppl.isna().all()
     assert table.ppl.dtype == float and table.k.dtype == int
 
 
-def test_values_follow_from_units(folder):
-    results = xnmt_bench.results(folder)
+def test_values_follow_from_units(results_with_gap):
+    results = xnmt_bench.results(results_with_gap)
     units, table = results.units("fidelity"), results.table("fidelity")
     assert len(units) == 4 * 3 and set(units.unit) == {0, 1, 2}
     sums = units.groupby(["explainer", "instantiation"])[["log_likelihood", "rows"]].sum()
@@ -52,10 +52,10 @@ def test_values_follow_from_units(folder):
         assert stored.item() == pytest.approx(ppl)
 
 
-def test_altered_units_are_refused(folder, tmp_path):
+def test_altered_units_are_refused(results_with_gap, tmp_path):
     import shutil
 
-    altered = shutil.copytree(folder, tmp_path / "altered")
+    altered = shutil.copytree(results_with_gap, tmp_path / "altered")
     path = next(altered.glob("measurements/fidelity/*.parquet"))
     Units(
         "toy test", np.arange(3), {"log_likelihood": np.full(3, 9.0), "rows": np.full(3, 2)}
@@ -66,38 +66,38 @@ def test_altered_units_are_refused(folder, tmp_path):
         results.units("fidelity")
 
 
-def test_analyses(folder):
-    found = xnmt_bench.results(folder, samples=50).analysis("significance")
-    assert set(found.table) == {"fidelity_significance"} and len(found) >= 2
+def test_analyses(results_with_gap):
+    analysis = xnmt_bench.results(results_with_gap, samples=50).analysis("significance")
+    assert set(analysis.table) == {"fidelity_significance"} and len(analysis) >= 2
     with pytest.raises(XnmtError, match=r"analysis 'signifcance'.*significance"):
-        xnmt_bench.results(folder).analysis("signifcance")
+        xnmt_bench.results(results_with_gap).analysis("signifcance")
     with pytest.raises(XnmtError, match=r"analysis 'significance': .*typo"):
-        xnmt_bench.results(folder).analysis("significance", typo=1)
+        xnmt_bench.results(results_with_gap).analysis("significance", typo=1)
     with pytest.raises(XnmtError, match="moves: n/a"):
-        xnmt_bench.results(folder).analysis("moves")
+        xnmt_bench.results(results_with_gap).analysis("moves")
 
 
-def test_what_is_wrong_is_one_line(folder, tmp_path, monkeypatch):
-    assert repr(xnmt_bench.results(folder)).endswith("fidelity")
+def test_what_is_wrong_is_one_line(results_with_gap, tmp_path, monkeypatch):
+    assert repr(xnmt_bench.results(results_with_gap)).endswith("fidelity")
     with pytest.raises(MissingError, match="nothing is measured here yet"):
         xnmt_bench.results(tmp_path / "none")
     with pytest.raises(XnmtError, match="measured metric 'aer'"):
-        xnmt_bench.results(folder).table("aer")
+        xnmt_bench.results(results_with_gap).table("aer")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(XnmtError, match=r"pip install 'xnmt_bench\[frames\]'"):
-        xnmt_bench.results(folder)
+        xnmt_bench.results(results_with_gap)
 
 
-def test_the_file_that_evaluate_writes_has_the_same_numbers(folder):
+def test_the_file_that_evaluate_writes_has_the_same_numbers(results_with_gap):
     from xnmt_bench.measuring.bootstrap import Draws
     from xnmt_bench.report.report import collect
     from xnmt_bench.report.summary import write_rows
 
     columns = csv_columns(Fidelity())
-    rows = [r.row for r in collect(Fidelity(), folder, Draws(1000, 0))]
-    write_rows("fidelity", rows, columns, folder)
-    with (folder / "fidelity.csv").open() as file:
+    rows = [r.row for r in collect(Fidelity(), results_with_gap, Draws(1000, 0))]
+    write_rows("fidelity", rows, columns, results_with_gap)
+    with (results_with_gap / "fidelity.csv").open() as file:
         written = [row["ppl"] for row in csv.DictReader(file)]
-    table = xnmt_bench.results(folder).table("fidelity")
+    table = xnmt_bench.results(results_with_gap).table("fidelity")
     numbers = [float(text) if text else np.nan for text in written]
     np.testing.assert_allclose(table.ppl.to_numpy(), numbers, rtol=1e-5)

@@ -11,9 +11,11 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import DATA, ROOT, command, configure
 
 import xnmt_bench
+from support.configurations import configure
+from support.forked_commands import command, must_run
+from support.paths import DATA, ROOT
 from xnmt_bench.cli import default_system
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain
@@ -28,18 +30,18 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def folder(transformer):
+def system_folder(transformer):
     return transformer.system.path
 
 
 @pytest.fixture(scope="module")
-def model(folder):
-    return xnmt_bench.load(folder)
+def loaded_model(system_folder):
+    return xnmt_bench.load(system_folder)
 
 
-def test_load_says_what_it_found(folder, capsys):
-    model = xnmt_bench.load(folder)
-    assert capsys.readouterr().err == f"{folder}: a system of this project, en to de\n"
+def test_load_says_what_it_found(system_folder, capsys):
+    model = xnmt_bench.load(system_folder)
+    assert capsys.readouterr().err == f"{system_folder}: a system of this project, en to de\n"
     assert model.languages == ("en", "de")
     assert xnmt_bench.load_model is xnmt_bench.load
 
@@ -76,7 +78,7 @@ def test_a_fairseq_checkpoint_is_found_and_opened(capsys):
     assert len(model.source_subwords) > 10
 
 
-def test_slips_of_load_name_what_to_do(tmp_path, folder, monkeypatch):
+def test_slips_of_load_name_what_to_do(tmp_path, system_folder, monkeypatch):
     with pytest.raises(XnmtError, match=r"neither model.json nor config.json"):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="no such folder or file"):
@@ -94,11 +96,11 @@ def test_slips_of_load_name_what_to_do(tmp_path, folder, monkeypatch):
     with pytest.raises(XnmtError, match="give source_language and target_language"):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="takes no prefix"):
-        xnmt_bench.load(folder, prefix="x")
+        xnmt_bench.load(system_folder, prefix="x")
     with pytest.raises(XnmtError, match="no option 'src_lang' of fairseq"):
         xnmt_bench.load(checkpoint, src_lang="de")
     with pytest.raises(ConfigError, match="device=gpu: no such device"):
-        xnmt_bench.load(folder, device="gpu")
+        xnmt_bench.load(system_folder, device="gpu")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries for long
     with pytest.raises(XnmtError, match="nor on the hub"):
         find_family("facebook/nllb-200-distilled-1.3B")
@@ -121,17 +123,17 @@ def test_a_choice_of_nmt_without_its_model_is_one_line(tmp_path):
     assert line.startswith("error: nmt.path: has no value yet")
 
 
-def test_a_source_alone_is_translated_first(model):
+def test_a_source_alone_is_translated_first(loaded_model):
     explainer = xnmt_bench.load_explainer("gradient_norm")
-    [alone] = explainer(model, ["the dog sleeps ."])
+    [alone] = explainer(loaded_model, ["the dog sleeps ."])
     target = "".join(alone.target_tokens[:-1]).replace("▁", " ").strip()
-    [forced] = explainer(model, [("the dog sleeps .", target)])
+    [forced] = explainer(loaded_model, [("the dog sleeps .", target)])
     assert alone.target_tokens == forced.target_tokens
     assert torch.equal(alone.source_TS, forced.source_TS)
 
 
-def test_an_explanation_prints_a_line_for_each_step(model):
-    [explanation] = xnmt_bench.load_explainer("prediction_difference")(model, PAIRS[:1])
+def test_an_explanation_prints_a_line_for_each_step(loaded_model):
+    [explanation] = xnmt_bench.load_explainer("prediction_difference")(loaded_model, PAIRS[:1])
     lines = str(explanation).splitlines()
     assert len(lines) == len(explanation.labels)
     for step, line in enumerate(lines):
@@ -145,21 +147,20 @@ def test_an_explanation_prints_a_line_for_each_step(model):
         assert first == pytest.approx(relevance[~relevance.isnan()].max().item(), rel=0.01)
 
 
-def test_benchmark_gives_the_numbers_of_the_command_line(model, folder, tmp_path):
-    table = xnmt_bench.benchmark(model, PAIRS, ["gradient_norm", "random"], seed=3)
+def test_benchmark_gives_the_numbers_of_the_command_line(loaded_model, system_folder, tmp_path):
+    table = xnmt_bench.benchmark(loaded_model, PAIRS, ["gradient_norm", "random"], seed=3)
     rows = {(r["explainer"], r["instantiation"]): r for r in table.to_pylist()}
     assert {"base", "unigram", "nmt"} == {judge for _, judge in rows}
     for side, language in enumerate(("en", "de")):
         lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
         for split in ("train", "valid", "test"):
             (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
-    done = command(
+    must_run(
         "train.py", "-m", "corpus=text", f"corpus.root={tmp_path}", "corpus.source_language=en",
-        "corpus.target_language=de", f"nmt.path={folder}", "explainer=gradient_norm,random",
+        "corpus.target_language=de", f"nmt.path={system_folder}", "explainer=gradient_norm,random",
         "seed=3", "metric=[fidelity]", "judge=[base]",
         "threads=1", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert command("evaluate.py", "metric=[fidelity]", cwd=tmp_path).returncode == 0
     with (tmp_path / "results/fidelity.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -170,35 +171,39 @@ def test_benchmark_gives_the_numbers_of_the_command_line(model, folder, tmp_path
                 assert benchmark_row[name] == pytest.approx(float(row[name]), rel=1e-12), name
 
 
-def test_benchmark_trains_judges_and_keeps_its_store(model, tmp_path):
+def test_benchmark_trains_judges_and_keeps_its_store(loaded_model, tmp_path):
     corpus = {"test": PAIRS, "train": PAIRS * 4}
     options = {"changes": {"proxy.training.max_epochs": 1}, "store": tmp_path}
-    table = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
+    table = xnmt_bench.benchmark(
+        loaded_model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options
+    )
     assert "evalx_sa" in table["instantiation"].to_pylist()
     stored = sorted(path.name for path in (tmp_path / "store").glob("*/*"))
-    again = xnmt_bench.benchmark(model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options)
+    again = xnmt_bench.benchmark(
+        loaded_model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options
+    )
     assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == stored
     assert again["ppl"].equals(table["ppl"])
     # Another call has rows and texts of its own.
     for pairs in (PAIRS[:2], iter(PAIRS[:1])):
-        fewer = xnmt_bench.benchmark(model, pairs, ["random"], store=tmp_path)
+        fewer = xnmt_bench.benchmark(loaded_model, pairs, ["random"], store=tmp_path)
         assert fewer["explainer"].to_pylist().count("random") == 1
         assert set(fewer["explainer"].to_pylist()) == {"random", ""}
     assert len(list((tmp_path / "text").iterdir())) == 3
 
 
-def test_a_seed_of_an_explainer_is_its_own(model, tmp_path):
+def test_a_seed_of_an_explainer_is_its_own(loaded_model, tmp_path):
     explainers = {"random": {"seed": 7}}
-    table = xnmt_bench.benchmark(model, PAIRS, explainers, store=tmp_path)
-    seeded = xnmt_bench.benchmark(model, PAIRS, ["random"], seed=7, store=tmp_path)
+    table = xnmt_bench.benchmark(loaded_model, PAIRS, explainers, store=tmp_path)
+    seeded = xnmt_bench.benchmark(loaded_model, PAIRS, ["random"], seed=7, store=tmp_path)
     rows = (row for t in (table, seeded) for row in t.to_pylist())
     ppl = {row["explainer"]: row["ppl"] for row in rows if row["explainer"].startswith("random")}
     # The column holds the seed of the call, so that the name holds another one.
     assert ppl["random[seed=7]"] == ppl["random"]
 
 
-def test_a_row_that_is_not_applicable_stands_in_the_table(model):
-    table = xnmt_bench.benchmark(model, PAIRS[:2], ["gold_alignment"])
+def test_a_row_that_is_not_applicable_stands_in_the_table(loaded_model):
+    table = xnmt_bench.benchmark(loaded_model, PAIRS[:2], ["gold_alignment"])
     rows = {r["explainer"]: r for r in table.to_pylist()}
     assert rows["gold_alignment"]["ppl"] is None
 
@@ -207,8 +212,8 @@ def test_a_whole_number_of_numpy_is_one():
     assert xnmt_bench.load_explainer("random", seed=np.int64(3)).seed == 3
 
 
-def test_what_another_explainer_would_learn_decides_for_an_altered_one(model):
-    table = xnmt_bench.benchmark(model, PAIRS[:2], ["noisy"])
+def test_what_another_explainer_would_learn_decides_for_an_altered_one(loaded_model):
+    table = xnmt_bench.benchmark(loaded_model, PAIRS[:2], ["noisy"])
     assert any(name.startswith("noisy") for name in table["explainer"].to_pylist())
 
 
@@ -227,9 +232,9 @@ def test_slips_in_an_explainers_options_are_named(options, problem):
 
 
 @pytest.mark.parametrize("pairs", ["the dog sleeps .", PAIRS[0]])
-def test_one_text_or_pair_alone_is_refused(model, pairs):
+def test_one_text_or_pair_alone_is_refused(loaded_model, pairs):
     with pytest.raises(XnmtError, match=r"give a list of pairs: \["):
-        xnmt_bench.load_explainer("attention")(model, pairs)
+        xnmt_bench.load_explainer("attention")(loaded_model, pairs)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +256,10 @@ def test_one_text_or_pair_alone_is_refused(model, pairs):
         ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
     ],
 )
-def test_slips_of_benchmark_are_named(model, arguments, options, problem, monkeypatch):
+def test_slips_of_benchmark_are_named(loaded_model, arguments, options, problem, monkeypatch):
     monkeypatch.setattr("xnmt_bench.notebook.measure", None)  # nothing is measured before
     with pytest.raises((XnmtError, ConfigError), match=problem):
-        xnmt_bench.benchmark(model, *arguments, **options)
+        xnmt_bench.benchmark(loaded_model, *arguments, **options)
 
 
 @pytest.mark.parametrize(
@@ -300,18 +305,16 @@ class TestShippedSystem:
     """The German-English system that comes with the package."""
 
     def test_it_explains_without_a_choice_and_says_so(self, tmp_path):
-        done = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = must_run("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
         assert "system: tatoeba_de_en, which comes with xnmt_bench" in done.stdout
         assert "target (en): The dog" in done.stdout
 
     def test_the_explainer_of_the_command_line_is_shown_alone_and_as_configured(self, tmp_path):
         def shown(*changes):
-            done = command(
+            done = must_run(
                 "evaluate.py", "explain=Der Hund schläft .", *changes, f"results={tmp_path}",
                 cwd=tmp_path,
             )  # fmt: skip
-            assert done.returncode == 0, done.stderr
             return done.stdout[done.stdout.index("target (en)") :]
 
         first, second = (
@@ -338,8 +341,7 @@ class TestShippedSystem:
 
     def test_it_says_why_this_word_and_not_that(self, tmp_path):
         shared = ["explain=Der Hund schläft .", "explain_target=The dog is sleeping ."]
-        done = command("evaluate.py", *shared, "explain_foil=The cat is asleep .", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = must_run("evaluate.py", *shared, "explain_foil=The cat is asleep .", cwd=tmp_path)
         # The first word in which both differ, and no other step.
         assert done.stdout.count("dog not ▁ca") == 7  # as many explainers have a foil
         assert "asleep" not in done.stdout
@@ -354,8 +356,8 @@ class TestShippedSystem:
         ],
     )
     def test_a_foil_that_is_none_is_named(self, tmp_path, target, foil, problem):
-        given = ["explain=Der Hund schläft .", f"explain_target={target}", f"explain_foil={foil}"]
-        done = command("evaluate.py", *given, cwd=tmp_path)
+        options = ["explain=Der Hund schläft .", f"explain_target={target}", f"explain_foil={foil}"]
+        done = command("evaluate.py", *options, cwd=tmp_path)
         assert done.returncode == 1
         [line] = done.stderr.splitlines()
         assert line.startswith("error: explain_foil: ") and problem in line
@@ -410,11 +412,10 @@ class TestShippedSystem:
     @pytest.mark.shared("deen/sentences.tsv.gz")
     def test_the_cards_bleu_comes_again_from_the_files(self, tmp_path):
         path = DATA / "deen" / "sentences.tsv.gz"
-        done = command(
+        done = must_run(
             "train.py", "corpus=tatoeba", f"corpus.path={path}", "nmt=tatoeba_de_en",
             "metric=[quality]", "threads=1", cwd=tmp_path,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
         card = (SHIPPED / "tatoeba_de_en" / "README.md").read_text(encoding="utf-8")
         stated = float(re.search(r"BLEU (\d+\.\d+)", card)[1])
         assert float(re.search(r"BLEU (\d+\.\d+)", done.stdout)[1]) == pytest.approx(
@@ -427,12 +428,11 @@ class TestShippedSystem:
             lines = "".join(f"{pair[side]}\n" for pair in pairs * 10)
             for split in ("train", "valid", "test"):
                 (tmp_path / f"{split}.{language}").write_text(lines, encoding="utf-8")
-        done = command(
+        done = must_run(
             "train.py", "experiment=quick", "nmt=tatoeba_de_en", "corpus=text",
             f"corpus.root={tmp_path}", "corpus.source_language=de", "corpus.target_language=en",
             "explainer=gradient_norm", "proxy.training.max_epochs=1", "threads=1", cwd=tmp_path,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
         assert "left out to be quick: judge own (judge=[base,own,evalx])" in done.stdout
         shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
         printed = re.sub(r"\s+", " ", shown.stdout)

@@ -1,7 +1,7 @@
-"""Whatever changes a row's units changes the row: each leaf of the configuration, each file.
+"""All that changes a row's units changes the row: each leaf of the configuration, each file.
 
 A row that another one replaces is a lost result, and two tasks in one table are ranked. So every
-leaf is changed by itself, for every metric, with systems that are opened and that are trained here.
+leaf is changed alone, for every metric, with systems that are opened and that are trained here.
 """
 
 import json
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import configure
-from measured import Tables
 from omegaconf import OmegaConf
 
+from support.configurations import configure
+from support.example_rows import Tables
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units
@@ -70,7 +70,7 @@ WITH_FILES = (
     *("corpus.training.target_language", "corpus.training.splits.test", "nmt.architecture"),
     *("corpus.base", "corpus.form", "proxy.name", "nmt.coreference", "explainer.phi.kind"),
 )
-# Another value of leaves whose value is no number or switch.
+# Another value for leaves whose value is a text.
 OTHER = {
     "scenario": "real",
     "learned_from": "real",
@@ -136,15 +136,15 @@ VERBS = ["sieht sees", "liebt loves", "kennt knows", "sucht seeks", "findet find
 
 def pairs(count, seed=0):
     """Sentence pairs that differ from each other, word for word."""
-    dice, made = random.Random(seed), {}
-    while len(made) < count:
+    dice, pair_of = random.Random(seed), {}
+    while len(pair_of) < count:
         first, verb, second = (dice.choice(words).split() for words in (NOUNS, VERBS, NOUNS))
         adjective = dice.choice(["alten old", "neuen new", "kleinen small"]).split()
         german, english = zip(
             ("Der", "The"), first, verb, ("den", "the"), adjective, second, (".", "."), strict=True
         )
-        made[" ".join(german)] = " ".join(english)
-    return list(made.items())
+        pair_of[" ".join(german)] = " ".join(english)
+    return list(pair_of.items())
 
 
 def write_pairs(folder, name, lines):
@@ -156,12 +156,16 @@ def write_pairs(folder, name, lines):
 def write_corpus(folder):
     """Text, and gold links of its test set."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = pairs(92)
-    for name, part in (("train", made[:64]), ("valid", made[64:72]), ("test", made[72:])):
+    all_pairs = pairs(92)
+    for name, part in (
+        ("train", all_pairs[:64]),
+        ("valid", all_pairs[64:72]),
+        ("test", all_pairs[72:]),
+    ):
         write_pairs(folder, name, part)
-    write_pairs(folder, "train2", made[:60])
-    write_pairs(folder, "valid2", made[64:71])
-    write_pairs(folder, "test2", [*made[73:], made[72]])
+    write_pairs(folder, "train2", all_pairs[:60])
+    write_pairs(folder, "valid2", all_pairs[64:71])
+    write_pairs(folder, "test2", [*all_pairs[73:], all_pairs[72]])
     (folder / "gold").write_text("0-0 1-1 2-2 3-3 4-4 5-5 6-6\n" * 20)
     (folder / "gold2").write_text("1-0 0-1 2-2 3-4 4-3 5-5 6-6\n" * 20)
     return folder

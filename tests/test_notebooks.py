@@ -9,7 +9,8 @@ import re
 import sys
 
 import pytest
-from conftest import ROOT
+
+from support.paths import ROOT
 
 SITE = ROOT / "docs" / "site"
 NOTEBOOKS = ROOT / "docs" / "notebooks"

@@ -1,14 +1,14 @@
-"""Text on the command line: whatever is typed for a text arrives as it was typed."""
+"""Text on the command line: it arrives as it was typed."""
 
 from types import SimpleNamespace
 from typing import get_args, get_origin
 
 import pytest
-from conftest import configure
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from pydantic import BaseModel
 
+from support.configurations import configure
 from xnmt_bench import schema
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.overrides import SENTENCES, quote, quoted, split, texts
@@ -29,7 +29,7 @@ SENTENCE_ALONE = ["a, b", "[a,b]", "{a}", "choice(a,b)", "nan", "true", "1e3", "
 
 
 def takes_text(annotation):
-    """Whether an annotation has a text in it that is no choice of several words."""
+    """Whether an annotation allows any text, and not only a choice of several words."""
     parts = [takes_text(part) for part in get_args(annotation)]
     return annotation is str or (get_origin(annotation) is not None and any(parts))
 

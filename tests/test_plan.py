@@ -3,8 +3,9 @@
 import logging
 
 import pytest
-from conftest import command, configure
 
+from support.configurations import configure
+from support.forked_commands import command, must_run
 from xnmt_bench import progress
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import Plan, Step, plan_job
@@ -34,11 +35,10 @@ def missing(plan):
 def filled(tmp_path_factory):
     """A store and results that one job has filled."""
     folder = tmp_path_factory.mktemp("planned")
-    done = command(
+    must_run(
         "train.py", *TINY, f"store={folder / 'store'}", f"results={folder / 'results'}",
         "explainer=gradient_norm", cwd=folder,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -75,11 +75,10 @@ def test_what_blind_explainers_learn_is_planned_with_what_follows(filled):
 
 def test_a_dry_run_prints_the_plan_and_makes_nothing(filled):
     before = sorted(filled.joinpath("store").rglob("*"))
-    done = command(
+    done = must_run(
         "train.py", *TINY, f"store={filled / 'store'}", f"results={filled / 'none'}",
         "explainer=weighted_gradient", "dry_run=true", cwd=filled,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert "6 to make" in done.stdout
     assert "to make: rules: weighted_gradient on transformer_128, 8 sentences" in done.stdout
     assert sorted(filled.joinpath("store").rglob("*")) == before
@@ -96,11 +95,10 @@ def test_a_dry_run_says_that_the_text_is_missing(tmp_path):
 
 
 def test_lines_of_a_sweep_name_their_job_and_rows_are_printed_once(filled):
-    done = command(
+    done = must_run(
         "train.py", "-m", *TINY, f"store={filled / 'store'}", f"results={filled / 'results'}",
         "explainer=gradient_norm", "k=1,2", "metric=[fidelity]", "judge=[base]", cwd=filled,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert "job 1 of 2: " in done.stdout and "job 2 of 2: " in done.stdout
     assert done.stdout.count("transformer_128, nmt: PPL") == 1
 

@@ -11,7 +11,11 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import ROOT, batch_of, command, double
+
+from support.forked_commands import command
+from support.paths import ROOT
+from support.plugin_packages import install
+from support.systems import batch_of, double
 
 TINY = [
     "corpus.train=300", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",
@@ -31,29 +35,10 @@ PACKAGES = (
     "plugin_sufficiency",
 )
 METRICS = "metric=[fidelity,length_ratio,sufficiency]"
-# In one process, where pip would start two for each package. `build_wheel` changes `sys.argv`.
-BUILD = """
-import os, sys
-from setuptools.build_meta import build_wheel
-
-wheels, *packages = sys.argv[1:]
-for package in packages:
-    os.chdir(package)
-    build_wheel(wheels)
-"""
-
-
-def install(site, *packages):
-    """Installs packages into a folder, with the setuptools that is here."""
-    wheels = site.with_name("wheels")
-    build = [sys.executable, "-c", BUILD, wheels, *packages]
-    subprocess.run(build, check=True, capture_output=True)
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", site, *wheels.glob("*.whl")], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def plugin_site(tmp_path_factory):
     """A folder that the fixtures' packages are installed into."""
     folder = tmp_path_factory.mktemp("plugins")
     packages = [
@@ -66,17 +51,17 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def results(site, tmp_path_factory):
+def plugin_results(plugin_site, tmp_path_factory):
     """A sweep over all of them."""
     folder = tmp_path_factory.mktemp("sweep")
     places = [f"store={folder}/store", f"results={folder}/results"]
-    done = run(site, "train.py", "-m", *TINY, *places, "nmt=shallow",
+    done = run(plugin_site, "train.py", "-m", *TINY, *places, "nmt=shallow",
                "nmt.sizes.dimension=16,32", "explainer=last_word,gradient_norm,path_gradient",
                "proxy=bag", "proxy.sizes.dimension=8", METRICS,
                "judge=[base,own,evalx,cooccurrence]", "judge.cooccurrence.smoothing=0.1",
                "metric.length_ratio.characters=true", f"hydra.sweep.dir={folder}/jobs")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    read = run(site, "evaluate.py", *places, METRICS,
+    read = run(plugin_site, "evaluate.py", *places, METRICS,
                "analysis=[significance,best,density]", "analysis.best.loud=true",
                f"hydra.run.dir={folder}/run")  # fmt: skip
     assert read.returncode == 0, read.stderr
@@ -93,70 +78,77 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-def test_a_metric_is_in_table_page_and_significance(results):
-    found = rows(results / "length_ratio.csv")
-    assert [r["nmt"] for r in found] == ["shallow"] * 2  # of two widths
-    for row in found:
+def test_a_metric_is_in_table_page_and_significance(plugin_results):
+    ratios = rows(plugin_results / "length_ratio.csv")
+    assert [r["nmt"] for r in ratios] == ["shallow"] * 2  # of two widths
+    for row in ratios:
         assert float(row["ratio_low"]) <= float(row["ratio"]) <= float(row["ratio_high"])
         assert row["units"] == "20"
         assert row["signature"].startswith("LENGTH_RATIO|corpus:toy|")
-    assert "Length of translations" in (results / "length_ratio.txt").read_text()
-    assert (results / "length_ratio.svg").stat().st_size > 1000
-    page = (results / "report.html").read_text(encoding="utf-8")
+    assert "Length of translations" in (plugin_results / "length_ratio.txt").read_text()
+    assert (plugin_results / "length_ratio.svg").stat().st_size > 1000
+    page = (plugin_results / "report.html").read_text(encoding="utf-8")
     assert '<section id="length_ratio">' in page
     assert "Significance of differences in length ratio" in page
-    pairs = rows(results / "length_ratio_significance.csv")
+    pairs = rows(plugin_results / "length_ratio_significance.csv")
     assert len(pairs) == 1
     assert {r["paired"] for r in pairs} == {"True"}
 
 
-def test_its_number_is_that_of_the_stored_translations(results):
+def test_its_number_is_that_of_the_stored_translations(plugin_results):
     """Recomputed from the translations in the store and the corpus itself."""
     from xnmt_bench.corpora.toy import ToyCorpus
     from xnmt_bench.store import Store
 
     references = sum(len(s.target) for s in ToyCorpus(train=500, test=20).sentences("test"))
-    ratios = {
-        sum(map(len, (made.path / "test.txt").read_text().split("\n")[:-1])) / references
-        for made in Store(results.parent / "store").all("translation")
+    expected = {
+        sum(map(len, (artefact.path / "test.txt").read_text().split("\n")[:-1])) / references
+        for artefact in Store(plugin_results.parent / "store").all("translation")
     }
-    found = {float(r["ratio"]) for r in rows(results / "length_ratio.csv")}
-    assert sorted(found) == pytest.approx(sorted(ratios))
+    ratios = {float(r["ratio"]) for r in rows(plugin_results / "length_ratio.csv")}
+    assert sorted(ratios) == pytest.approx(sorted(expected))
 
 
-def test_a_proxy_and_an_architecture_are_in_every_table(results):
-    found = rows(results / "fidelity.csv")
+def test_a_proxy_and_an_architecture_are_in_every_table(plugin_results):
+    fidelity_rows = rows(plugin_results / "fidelity.csv")
     judges = {"base", "bag", "evalx_bag", "cooccurrence"}
-    assert {r["instantiation"] for r in found} == judges | {"unigram", "nmt"}
-    assert {r["explainer"] for r in found} == {"last_word", "gradient_norm", "path_gradient", ""}
-    assert all(r["status"] == "ok" for r in found)
+    assert {r["instantiation"] for r in fidelity_rows} == judges | {"unigram", "nmt"}
+    assert {r["explainer"] for r in fidelity_rows} == {
+        "last_word",
+        "gradient_norm",
+        "path_gradient",
+        "",
+    }
+    assert all(r["status"] == "ok" for r in fidelity_rows)
     # The plug-in's judge stands behind the built-in ones, under its own heading.
-    assert "| Base | bag | EVAL-X bag | counts |" in (results / "fidelity.md").read_text()
-    compared = rows(results / "fidelity_significance.csv")
+    assert "| Base | bag | EVAL-X bag | counts |" in (plugin_results / "fidelity.md").read_text()
+    compared = rows(plugin_results / "fidelity_significance.csv")
     assert {r["result"] for r in compared} == judges
 
 
-def test_a_judge_is_in_figure_and_page(results):
-    assert "counts" in (results / "fidelity.svg").read_text()
-    page = (results / "report.html").read_text(encoding="utf-8")
+def test_a_judge_is_in_figure_and_page(plugin_results):
+    assert "counts" in (plugin_results / "fidelity.svg").read_text()
+    page = (plugin_results / "report.html").read_text(encoding="utf-8")
     assert "<th>counts</th>" in page
     # It tells no first choice, so its accuracy is unknown.
-    found = [r for r in rows(results / "fidelity.csv") if r["instantiation"] == "cooccurrence"]
-    assert len(found) == 6
-    assert all(r["status"] == "ok" and r["accuracy"] == "" for r in found)
+    judge_rows = [
+        r for r in rows(plugin_results / "fidelity.csv") if r["instantiation"] == "cooccurrence"
+    ]
+    assert len(judge_rows) == 6
+    assert all(r["status"] == "ok" and r["accuracy"] == "" for r in judge_rows)
     # It learns from the rules of training sentences, whose density is counted once.
-    density = rows(results / "fidelity_density.csv")
+    density = rows(plugin_results / "fidelity_density.csv")
     assert len({r["rules_id"] for r in density}) == len(density) == 6
 
 
-def test_its_perplexity_is_that_of_the_counts(results):
+def test_its_perplexity_is_that_of_the_counts(plugin_results):
     """Recomputed from the rules in the store."""
     from xnmt_bench.rules.table import all_rules, read_rules, shards
     from xnmt_bench.store import Store
 
-    store = Store(results.parent / "store")
-    by_fingerprint = {made.fingerprint: made for made in store.all("rules")}
-    for row in rows(results / "fidelity.csv"):
+    store = Store(plugin_results.parent / "store")
+    by_fingerprint = {artefact.fingerprint: artefact for artefact in store.all("rules")}
+    for row in rows(plugin_results / "fidelity.csv"):
         if row["instantiation"] != "cooccurrence":
             continue
         parts = dict(part.split(":", 1) for part in row["signature"].split("|")[1:])
@@ -180,12 +172,12 @@ def test_its_perplexity_is_that_of_the_counts(results):
         assert float(row["ppl"]) == pytest.approx(math.exp(sum(losses) / len(losses)))
 
 
-def test_a_metric_on_explanations(results):
+def test_a_metric_on_explanations(plugin_results):
     """A difference of two probabilities for each explainer, with its interval."""
-    found = rows(results / "sufficiency.csv")
-    assert len(found) == 6
-    assert all(abs(float(r["sufficiency"])) < 1 for r in found)
-    assert "sufficiency" in (results / "sufficiency.md").read_text()
+    sufficiency_rows = rows(plugin_results / "sufficiency.csv")
+    assert len(sufficiency_rows) == 6
+    assert all(abs(float(r["sufficiency"])) < 1 for r in sufficiency_rows)
+    assert "sufficiency" in (plugin_results / "sufficiency.md").read_text()
 
 
 @pytest.mark.long
@@ -212,26 +204,26 @@ def test_an_explainer_on_embeddings_is_complete(transformer, monkeypatch):
     torch.testing.assert_close(sums_BT, log_p_BT.exp() - empty_BT, rtol=0, atol=0.01)
 
 
-def test_an_analysis_answers_for_every_metric(results):
+def test_an_analysis_answers_for_every_metric(plugin_results):
     for metric in ("fidelity", "length_ratio"):
-        text = (results / f"{metric}_best.md").read_text()
+        text = (plugin_results / f"{metric}_best.md").read_text()
         assert "!" in text  # its option came through
     # Two widths are two families, whose names end in the first digits of their fingerprints.
     described = [
         json.loads(path.read_text(encoding="utf-8"))
-        for path in (results / "measurements" / "length_ratio").glob("*.json")
+        for path in (plugin_results / "measurements" / "length_ratio").glob("*.json")
     ]
     family_of = {row["model"]: row["facts"]["lineage"]["family"] for row in described}
     ratios = {f"{r['nmt']} {family_of[r['model']][:6]}": float(r["ratio"]) for r in
-              rows(results / "length_ratio.csv")}  # fmt: skip
-    [best] = rows(results / "length_ratio_best.csv")
+              rows(plugin_results / "length_ratio.csv")}  # fmt: skip
+    [best] = rows(plugin_results / "length_ratio_best.csv")
     assert len(ratios) == 2
     assert best["best"] == min(ratios, key=ratios.get)
 
 
-def test_a_metric_of_a_file_opens_no_model(site, tmp_path):
+def test_a_metric_of_a_file_opens_no_model(plugin_site, tmp_path):
     (tmp_path / "mine.txt").write_text("ein Wort\n" * 60)
-    done = run(site, "evaluate.py", "corpus.test=60", f"outputs.path={tmp_path}/mine.txt",
+    done = run(plugin_site, "evaluate.py", "corpus.test=60", f"outputs.path={tmp_path}/mine.txt",
                "outputs.name=mine", "metric=[length_ratio]", f"store={tmp_path}/store",
                f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -244,21 +236,23 @@ def test_a_metric_of_a_file_opens_no_model(site, tmp_path):
     assert not (tmp_path / "store").exists()
 
 
-def test_a_mistyped_option_or_name_is_one_line(site, tmp_path):
+def test_a_mistyped_option_or_name_is_one_line(plugin_site, tmp_path):
     where = [f"hydra.run.dir={tmp_path}/run", f"results={tmp_path}/results"]
-    done = run(site, "train.py", *where, "metric=[lenght_ratio]")
+    done = run(plugin_site, "train.py", *where, "metric=[lenght_ratio]")
     assert done.returncode == 2
     assert done.stderr.strip() == "error: no metric 'lenght_ratio'; did you mean length_ratio?"
-    done = run(site, "train.py", *where, "metric=[length_ratio]", "metric.length_ratio.word=true")
+    done = run(
+        plugin_site, "train.py", *where, "metric=[length_ratio]", "metric.length_ratio.word=true"
+    )
     assert done.returncode == 2
     expected = "error: no option in metric.length_ratio 'word'; there are characters"
     assert done.stderr.strip() == expected
 
 
-def test_what_nobody_names_is_not_imported(site, tmp_path):
+def test_what_nobody_names_is_not_imported(plugin_site, tmp_path):
     """A plug-in that is broken spoils nothing but itself."""
     broken = tmp_path / "site"
-    shutil.copytree(site, broken)
+    shutil.copytree(plugin_site, broken)
     (broken / "xnmt_length_ratio.py").write_text("raise ImportError('no such library')\n")
     environment = {**os.environ, "PYTHONPATH": str(broken)}
 

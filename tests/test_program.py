@@ -8,9 +8,10 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
-from conftest import ROOT, command
 
 import xnmt_bench.registry as registry
+from support.forked_commands import command, must_run
+from support.paths import ROOT
 from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.help import CONF, help_text
@@ -44,11 +45,11 @@ def test_a_line_is_what_importing_the_class_shows(kind):
 
 
 def test_needs_and_doors_are_those_of_the_classes():
-    for name, (_, *more) in lines_of("metrics").items():
+    for name, (_, *words) in lines_of("metrics").items():
         cls = load("metrics", name)
         inputs = ", ".join(f"{kind}.path" for kind in cls.inputs)
         expected = [f"needs {cls.needs}"] * bool(cls.needs)
-        assert more == expected + [f"reads {inputs} in a system's place"] * bool(inputs)
+        assert words == expected + [f"reads {inputs} in a system's place"] * bool(inputs)
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))
@@ -128,18 +129,23 @@ def test_the_store_is_listed_without_reading_its_files(tmp_path):
         return {"name": "small", "bleu": 12.34567, "parts": [1]}
 
     amount = Work("transformer on toy", 3, "epochs")
-    made = store.stage("nmt", work, version=1, amount=amount, seed=3).artefact
+    artefact = store.stage("nmt", work, version=1, amount=amount, seed=3).artefact
     other = store.stage("hits", lambda folder: None, version=2, k=1).artefact
-    (made.path / "weights").write_bytes(b"altered, and longer than before" * 200)
+    (artefact.path / "weights").write_bytes(b"altered, and longer than before" * 200)
     damaged = store.stage("labels", lambda folder: None, version=1).artefact
     (damaged.path / "meta.json").write_text("{}")
     (tmp_path / "rules" / "0123.partial").mkdir(parents=True)
     listed = {}
     for line in list_choices("store", str(tmp_path), CONF).splitlines():
-        name, *rest = line.split()
-        listed[name] = " ".join(rest)
-    assert "6." in listed[f"nmt/{made.fingerprint}"] and "kB" in listed[f"nmt/{made.fingerprint}"]
-    assert listed[f"nmt/{made.fingerprint}"].endswith("transformer on toy; name small, bleu 12.35")
+        name, *words = line.split()
+        listed[name] = " ".join(words)
+    assert (
+        "6." in listed[f"nmt/{artefact.fingerprint}"]
+        and "kB" in listed[f"nmt/{artefact.fingerprint}"]
+    )
+    assert listed[f"nmt/{artefact.fingerprint}"].endswith(
+        "transformer on toy; name small, bleu 12.35"
+    )
     assert listed[f"hits/{other.fingerprint}"].endswith("k 1")
     assert "damaged: " in listed[f"labels/{damaged.fingerprint}"]
     assert "unfinished" in listed["rules/0123.partial"]
@@ -252,11 +258,11 @@ def test_help_shows_every_command(arguments, tmp_path):
 )
 def test_help_of_a_command_names_the_program_that_was_called(name, program, form, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program, "--help"])
-    first, _, rest = help_text(name).partition("Groups, with")
+    first, _, choices = help_text(name).partition("Groups, with")
     commands = [line for line in first.splitlines() if line.startswith("  ") and line[2] != " "]
     forms = tuple(f"  {form.format(other)}" for other in ("train", "evaluate"))
     assert len(commands) > 3 and all(line.startswith(forms) for line in commands)
-    assert f"{form.format(name)} --cfg job" in rest
+    assert f"{form.format(name)} --cfg job" in choices
 
 
 LIGHT = """
@@ -299,8 +305,7 @@ def test_importing_the_package_is_quick(tmp_path):
 
 
 def test_explain_shows_a_sentence(tmp_path):
-    done = command(PROGRAM, "explain", "Der Hund schläft .", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run(PROGRAM, "explain", "Der Hund schläft .", cwd=tmp_path)
     other = command("evaluate.py", "explain=Der Hund schläft .", cwd=tmp_path)
     assert "target (en): The dog is sleeping ." in done.stdout
     # The log's first line has the time.

@@ -4,7 +4,9 @@ import re
 from zipfile import ZipFile
 
 import pytest
-from conftest import ROOT, command
+
+from support.forked_commands import must_run
+from support.paths import ROOT
 
 DEMO = ROOT / "docs" / "recorded" / "demo.zip"
 PAGES = {"README.md": ROOT / "README.md", "demo.md": ROOT / "docs" / "recorded" / "demo.md"}
@@ -15,8 +17,7 @@ def report(tmp_path_factory):
     """What the command prints of the recorded rows, and the table that it writes."""
     folder = tmp_path_factory.mktemp("recorded")
     ZipFile(DEMO).extractall(folder / "results" / "measurements")
-    done = command("evaluate.py", "metric=[fidelity]", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = must_run("evaluate.py", "metric=[fidelity]", cwd=folder)
     table = (folder / "results" / "fidelity.md").read_text(encoding="utf-8")
     return re.sub(r"\s+", " ", done.stdout), rows_of(table)
 

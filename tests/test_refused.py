@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from conftest import command
+
+from support.forked_commands import command
 
 SMALL = ["corpus.train=60", "corpus.valid=10", "corpus.test=10", "threads=1", "device=cpu",
          "trainer.progress_bar=false"]  # fmt: skip

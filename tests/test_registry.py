@@ -45,8 +45,8 @@ def declare(monkeypatch, kind, **values):
     group = f"xnmt_bench.{kind}"
     declared = [EntryPoint(n.rstrip("_"), v, group) for n, v in values.items()]
     there = [point for kind in KINDS for point in entry_points(group=f"xnmt_bench.{kind}")]
-    more = EntryPoints([*there, *declared])
-    monkeypatch.setattr(registry, "entry_points", lambda: more)
+    entries_there = EntryPoints([*there, *declared])
+    monkeypatch.setattr(registry, "entry_points", lambda: entries_there)
     monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # not kept
     return group
 

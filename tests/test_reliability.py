@@ -9,12 +9,14 @@ import shutil
 import time
 from pathlib import Path
 
-import forked
 import pytest
-from conftest import ROOT, command, configure
-from moments import table
-from test_plugins import install
 
+from support import forked_commands
+from support.configurations import configure
+from support.forked_commands import command, must_run
+from support.interruptions import table
+from support.paths import ROOT
+from support.plugin_packages import install
 from xnmt_bench.errors import TRAIN_FIRST
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import file_hash
@@ -58,11 +60,10 @@ def places(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The folder of a run that nobody killed."""
+def finished_folder(tmp_path_factory):
+    """The folder of a run that ended without a kill."""
     folder = tmp_path_factory.mktemp("untouched")
-    done = command("train.py", *TINY, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *TINY, *places(folder), cwd=folder)
     return folder
 
 
@@ -70,22 +71,22 @@ def whole(tmp_path_factory):
 CHAIN = ("subwords", "encoded", "nmt", "rules")
 
 
-def begin(whole, folder, stage=""):
+def begin(finished, folder, stage=""):
     """Gives a folder what that run made before a stage."""
     for name in CHAIN[: CHAIN.index(stage) if stage in CHAIN else None]:
-        shutil.copytree(whole / "store" / name, folder / "store" / name)
+        shutil.copytree(finished / "store" / name, folder / "store" / name)
 
 
 @pytest.fixture
-def begun(whole, tmp_path):
+def begun(finished_folder, tmp_path):
     """Trained and explained already, and no proxy, nor any result."""
-    begin(whole, tmp_path)
+    begin(finished_folder, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def untouched(whole):
+def finished_rows(finished_folder):
     """Its table."""
-    rows = table(whole)
+    rows = table(finished_folder)
     measured = {(r["metric"], r["instantiation"]) for r in rows}
     fidelity = {("fidelity", i) for i in ("base", "fn", "unigram", "nmt")}
     assert measured == {*fidelity, ("quality", "")}
@@ -95,7 +96,7 @@ def untouched(whole):
 def start(folder, errors=Path(os.devnull)):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     arguments = [*TINY, *places(folder)]
-    return forked.start_script(
+    return forked_commands.start_script(
         ROOT / "train.py", arguments, folder, environment, Path(os.devnull), errors
     )
 
@@ -133,31 +134,32 @@ def mostly_slow(quick, slow):
 
 
 @pytest.mark.parametrize(("stage", "sign", "longest"), mostly_slow(CAUGHT, MORE))
-def test_a_killed_run_ends_with_the_same_table(whole, untouched, tmp_path, stage, sign, longest):
-    begin(whole, tmp_path, stage)
+def test_a_killed_run_ends_with_the_same_table(
+    finished_folder, finished_rows, tmp_path, stage, sign, longest
+):
+    begin(finished_folder, tmp_path, stage)
     _kill_within(tmp_path, stage, sign, random.uniform(0, longest))
-    _ends_like(untouched, tmp_path, stage)
+    _ends_like(finished_rows, tmp_path, stage)
 
 
 def _ends_like(untouched, folder, stage):
-    done = command("train.py", *TINY, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *TINY, *places(folder), cwd=folder)
     assert not partial(folder, stage)
     assert table(folder) == untouched
 
 
 @pytest.mark.parametrize("rows", mostly_slow([2], [[1], [3], [4]]))
 def test_a_run_that_is_killed_between_two_rows_ends_with_the_same_table(
-    whole, untouched, tmp_path, rows
+    finished_folder, finished_rows, tmp_path, rows
 ):
     """Of five: base, the proxy, both references, quality. What was measured stays."""
-    shutil.copytree(whole / "store", tmp_path / "store")
+    shutil.copytree(finished_folder / "store", tmp_path / "store")
     kept = _kill_after_rows(tmp_path, rows)
     before = {path: path.read_bytes() for path in kept}
-    assert rows <= len(kept) < len(untouched)
-    _ends_like(untouched, tmp_path, "rules")
+    assert rows <= len(kept) < len(finished_rows)
+    _ends_like(finished_rows, tmp_path, "rules")
     assert {path: path.read_bytes() for path in kept} == before
-    assert len(measured(tmp_path)) == len(untouched)
+    assert len(measured(tmp_path)) == len(finished_rows)
 
 
 def measured(folder):
@@ -178,9 +180,11 @@ def _kill_after_rows(folder: Path, rows: int, tries: int = 6) -> list[Path]:
     raise AssertionError(f"no run could be caught after {rows} rows")
 
 
-def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, untouched, tmp_path):
+def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(
+    finished_folder, finished_rows, tmp_path
+):
     for name in ("store", "results"):
-        shutil.copytree(whole / name, tmp_path / name)
+        shutil.copytree(finished_folder / name, tmp_path / name)
     units = min((tmp_path / "results" / "measurements" / "fidelity").glob("*.parquet"))
     units.write_bytes(units.read_bytes()[:-20])
     [damaged] = [row for row in table(tmp_path) if row["status"] != "ok"]
@@ -190,19 +194,18 @@ def test_a_row_whose_units_are_damaged_says_so_and_is_measured_again(whole, unto
     assert done.returncode == 1
     assert f"1 rows are damaged: failed: {units}: truncated or altered" in done.stderr
     assert "truncated or altered" in " ".join(done.stdout.split())
-    _ends_like(untouched, tmp_path, "rules")
+    _ends_like(finished_rows, tmp_path, "rules")
 
 
-def test_moved_results_rebuild_every_table_and_page_without_the_store(whole, tmp_path):
+def test_moved_results_rebuild_every_table_and_page_without_the_store(finished_folder, tmp_path):
     metrics = ["metric=[fidelity,quality]", "analysis=[significance,density,facets,unaligned]"]
     for name in ("beside", "moved"):
         folder = tmp_path / name
-        shutil.copytree(whole / "results", folder / "results")
-        store = whole / "store" if name == "beside" else tmp_path / "missing"
-        done = command(
+        shutil.copytree(finished_folder / "results", folder / "results")
+        store = finished_folder / "store" if name == "beside" else tmp_path / "missing"
+        must_run(
             "evaluate.py", *metrics, *places(folder), f"store={store}", "threads=1", cwd=folder
         )
-        assert done.returncode == 0, done.stderr
     assert not (tmp_path / "missing").exists()
     files = {
         name: {
@@ -243,19 +246,18 @@ def wanted(stage):
     return 2 if stage in ("subwords", "rules") else 1  # of two sides, of two splits
 
 
-def test_a_truncated_shard_is_named_and_made_again_or_an_error(whole, tmp_path):
-    """Of unfinished work it is made again; a finished artefact is never altered by itself."""
-    begin(whole, tmp_path, "rules")
+def test_a_truncated_shard_is_named_and_made_again_or_an_error(finished_folder, tmp_path):
+    """In unfinished work it is made again; in a finished artefact it is an error."""
+    begin(finished_folder, tmp_path, "rules")
     _kill_within(tmp_path, "rules", "train/*.parquet", 0.0)
     [folder] = partial(tmp_path, "rules")
     shard = min(folder.glob("train/*.parquet"))
     shard.write_bytes(shard.read_bytes()[:-40])
-    done = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
     [line] = [x for x in (done.stdout + done.stderr).splitlines() if "it is made again" in x]
     assert str(shard.relative_to(tmp_path)) in line
-    [whole] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
-    whole.write_bytes(whole.read_bytes()[:-1])
+    [shard] = (tmp_path / "store" / "rules").glob("*/test/00000.parquet")
+    shard.write_bytes(shard.read_bytes()[:-1])
     done = command("train.py", *TINY, *places(tmp_path), "seed=1", cwd=tmp_path)
     assert done.returncode == 1
     assert "error:" in done.stderr and "00000.parquet" in done.stderr
@@ -275,7 +277,7 @@ def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
     site, package = tmp_path / "site", tmp_path / "plugin"
     shutil.copytree(ROOT / "tests" / "fixtures" / "plugin", package)  # a build leaves files behind
     install(site, package)
-    done = command(
+    must_run(
         "train.py",
         "-m",
         *TINY,
@@ -287,7 +289,6 @@ def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
         cwd=tmp_path,
         env={"PYTHONPATH": str(site)},
     )
-    assert done.returncode == 0, done.stderr
     assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
         "nmt": 1,
         "encoded": 1,
@@ -313,25 +314,23 @@ def test_two_commands_in_the_same_moment_do_not_collide(tmp_path):
 
 
 @pytest.mark.usefixtures("begun")
-def test_evaluate_reports_and_never_trains(whole, tmp_path):
+def test_evaluate_reports_and_never_trains(finished_folder, tmp_path):
     done = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
     assert TRAIN_FIRST in done.stderr
-    shutil.copytree(whole / "results", tmp_path / "results", dirs_exist_ok=True)
-    done = command("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    shutil.copytree(finished_folder / "results", tmp_path / "results", dirs_exist_ok=True)
+    done = must_run("evaluate.py", *places(tmp_path), fresh=True, cwd=tmp_path)
     assert "prediction_difference" in done.stdout
     for metric in ("fidelity", "quality"):
         for name in ("csv", "txt", "md", "tex", "svg", "png"):
             assert (tmp_path / "results" / f"{metric}.{name}").stat().st_size > 100
-    shown = command(
+    shown = must_run(
         "evaluate.py",
         *(change for change in TINY if not change.startswith("explainer=")),
         *places(tmp_path),
         "explain=she's ill (schläft!) .",
         cwd=tmp_path,
     )
-    assert shown.returncode == 0, shown.stderr
     assert "weighted gradient" in shown.stdout
     assert (tmp_path / "results" / "explanation.png").exists()
 
@@ -346,14 +345,17 @@ def test_a_proxy_that_fails_loses_no_other_row(tmp_path):
     assert failed["status"].startswith("failed: RuntimeError: ")
     assert "allocate memory" in failed["status"]
     assert failed["ppl"] == failed["units"] == ""
-    others = {("fidelity", "base"), ("fidelity", "unigram"), ("fidelity", "nmt"), ("quality", "")}
-    assert set(rows) == others
+    other_rows = {
+        ("fidelity", "base"),
+        ("fidelity", "unigram"),
+        ("fidelity", "nmt"),
+        ("quality", ""),
+    }
+    assert set(rows) == other_rows
     assert all(r["status"] == "ok" for r in rows.values())
-    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *places(tmp_path), cwd=tmp_path)
     assert failed["status"] in " ".join(read.stdout.split())
-    mended = command("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
-    assert mended.returncode == 0, mended.stderr
+    must_run("train.py", *TINY, *places(tmp_path), cwd=tmp_path)
     again = {(r["metric"], r["instantiation"]): r for r in table(tmp_path)}
     assert again.pop(("fidelity", "fn"))["status"] == "ok"
     assert again == rows
@@ -370,8 +372,7 @@ def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
     assert [(r["seed"], r["status"].split(":")[0]) for r in rows] == [
         (0, "ok"), (1, "failed"), (2, "ok"),
     ]  # fmt: skip
-    read = command("evaluate.py", *places(tmp_path), cwd=tmp_path)
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *places(tmp_path), cwd=tmp_path)
     text = " ".join(read.stdout.split())
     assert "(2 of 3 seeds)" in text
     assert f"transformer prediction_difference fn seed 1: {rows[1]['status']}" in text
@@ -382,8 +383,7 @@ def test_a_failed_seed_is_missing_from_the_mean_and_named(tmp_path):
 
 
 def test_quality_alone_trains_no_proxy_and_explains_nothing(tmp_path):
-    done = command("train.py", *PLAIN, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("train.py", *PLAIN, *places(tmp_path), "metric=[quality]", cwd=tmp_path)
     stages = {path.name for path in (tmp_path / "store").iterdir()}
     assert stages == {"subwords", "encoded", "nmt", "translation", "doubts"}
     [row] = table(tmp_path)
@@ -396,9 +396,8 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     translations[::2] = [" ".join(text.split()[:-1]) or "x" for text in translations[::2]]
     file = tmp_path / "theirs.txt"
     file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
-    done = command("evaluate.py", *given, "nmt.reader._target_=sys.exit", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = must_run("evaluate.py", *options, "nmt.reader._target_=sys.exit", cwd=tmp_path)
     assert not (tmp_path / "store").exists()
     with (tmp_path / "results" / "quality.csv").open() as rows:
         [row] = csv.DictReader(rows)
@@ -415,28 +414,27 @@ def rerun(line, folder, **paths):
     for name, path in paths.items():
         assert f"{name}=sha256:{file_hash(path)[:16]}" in line
         arguments = [argument.replace(name, str(path)) for argument in arguments]
-    done = command(script, *arguments, *places(folder), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    must_run(script, *arguments, *places(folder), cwd=folder)
 
 
 def without_rerun(rows):
     return [{key: value for key, value in row.items() if key != "rerun"} for row in rows]
 
 
-def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
-    [line] = {row["rerun"] for row in table(whole)}
-    assert str(whole) not in line
+def test_the_command_of_a_row_makes_it_again(finished_folder, tmp_path):
+    [line] = {row["rerun"] for row in table(finished_folder)}
+    assert str(finished_folder) not in line
     assert "progress_bar" not in line
     rerun(line, tmp_path)
-    assert without_rerun(table(tmp_path)) == without_rerun(table(whole))
+    assert without_rerun(table(tmp_path)) == without_rerun(table(finished_folder))
     # Of a file there is a placeholder, since its path is of one machine.
     file = tmp_path / "theirs.txt"
     file.write_text("a b .\n" * 60, encoding="utf-8")
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-    given = ["corpus.train=200", "corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
-    assert command("evaluate.py", *given, *places(first), cwd=tmp_path).returncode == 0
+    options = ["corpus.train=200", "corpus.test=60", "metric=[quality]", f"outputs.path={file}"]
+    assert command("evaluate.py", *options, *places(first), cwd=tmp_path).returncode == 0
     [row] = table(first)
     assert row["rerun"].startswith(
         "python evaluate.py corpus.train=200 corpus.test=60 'metric=[quality]' "
@@ -449,8 +447,8 @@ def test_the_command_of_a_row_makes_it_again(whole, tmp_path):
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
     file = tmp_path / "theirs.txt"
     file.write_text("eins zwei\n" * 29, encoding="utf-8")
-    given = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
-    done = command("evaluate.py", *given, cwd=tmp_path)
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    done = command("evaluate.py", *options, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last == f"error: {file}: 29 lines, but there are 30 test sentences in toy"

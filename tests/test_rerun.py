@@ -1,5 +1,6 @@
 """The command that makes a row again: digests of what lies at its paths."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,19 @@ def digest_of(folder, *written):
 
 
 def test_what_the_job_itself_writes_changes_no_digest(tmp_path):
-    (tmp_path / "train.de").write_text("a\n")
-    own = tmp_path / "outputs" / "store"
-    before = digest_of(tmp_path, own)
-    own.mkdir(parents=True)
-    (own / "rules.parquet").write_text("x")
-    rerun._digest.cache_clear()
-    assert digest_of(tmp_path, own) == before
-    assert digest_of(tmp_path) != before
-    (tmp_path / "train.de").write_text("b\n")
-    rerun._digest.cache_clear()
-    assert digest_of(tmp_path, own) != before
+    # A process keeps a folder's digest, so that each state is a folder of its own.
+    unused, used, edited = (tmp_path / name for name in ("unused", "used", "edited"))
+    unused.mkdir()
+    (unused / "train.de").write_text("a\n")
+    shutil.copytree(unused, used)
+    (used / "store").mkdir()
+    (used / "store" / "rules.parquet").write_text("x")
+    shutil.copytree(used, edited)
+    (edited / "train.de").write_text("b\n")
+    digest = digest_of(unused, unused / "store")
+    assert digest_of(used, used / "store") == digest
+    assert digest_of(used) != digest
+    assert digest_of(edited, edited / "store") != digest
 
 
 def test_an_artefact_in_the_store_has_the_digest_of_its_files(tmp_path):
@@ -53,11 +56,9 @@ def test_a_file_that_cannot_be_read_ends_no_job(tmp_path, monkeypatch):
         return file_hash(path)
 
     monkeypatch.setattr(rerun, "file_hash", refuse)
-    rerun._digest.cache_clear()
     assert len(digest_of(tmp_path)) == 16
     line = rerun_command("train", [f"outputs.path={tmp_path}/secret"])
     assert line.endswith("# FILE1=sha256:unreadable")
-    rerun._digest.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["Müller's", "a, b", "[x]", "(v1)", "plain"])

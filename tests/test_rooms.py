@@ -5,7 +5,8 @@ import re
 from functools import cache
 
 import pytest
-from conftest import ROOT
+
+from support.paths import ROOT
 
 HEADING = "## Import order"
 LINE = re.compile(r"^\d+\. (.*)$", re.MULTILINE)

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from conftest import configure, overrides
 
 import xnmt_bench.nmt.loading
 import xnmt_bench.store
+from support.configurations import configure, overrides
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import OK, read
 from xnmt_bench.metrics.consistency import Consistency
@@ -62,7 +62,7 @@ def test_the_metrics_of_a_job_share_one_model_and_read_nothing_twice(
 
 
 def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_path, caplog):
-    """The toy corpus brings no pronouns; its translations are scored all the same."""
+    """The toy corpus brings no pronouns; its translations are still scored."""
     settings = transformer.settings.changed({"results": str(tmp_path)})
     job = Job(settings, store=transformer.store)
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])

@@ -1,9 +1,11 @@
 """Every leaf of every configuration, with a wrong type, a value out of range and null."""
 
 import pytest
-from conftest import ROOT, command, configure
 from omegaconf import OmegaConf
 
+from support.configurations import configure
+from support.forked_commands import command
+from support.paths import ROOT
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.schema import check
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from conftest import ROOT, screen
+
+from support.browser import screen
+from support.paths import ROOT
 
 SITE = ROOT / "docs" / "site"
 BUILT = "XNMT_BENCH_SITE"  # names the folder of a site that is built
@@ -21,7 +23,7 @@ sys.path.insert(0, str(SITE))
 import build  # noqa: E402
 import reference  # noqa: E402
 
-# What a browser loads by itself, as opposed to what a reader may follow.
+# Elements that make a browser load their address; links wait for the reader.
 LOADED = ("script", "link", "img", "iframe", "source", "video", "audio", "embed", "object")
 
 
@@ -164,7 +166,9 @@ def test_a_browser_shows_it_from_a_disk(site, browser, width, scheme):
         browser.execute_script("document.querySelector('button.md-search__button').click()")
         wait.until(lambda d: d.execute_script(f"return {dialog}?.querySelector('input')"))
         browser.execute_script(f"return {dialog}.querySelector('input')").send_keys("attention")
-        found = f"return {dialog}.textContent"
+        shown_text = f"return {dialog}.textContent"
         wait.until(
-            lambda d: re.search(r"\d+ results.*Attention over coreference", d.execute_script(found))
+            lambda d: re.search(
+                r"\d+ results.*Attention over coreference", d.execute_script(shown_text)
+            )
         )

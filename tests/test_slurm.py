@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 
-import forked
 import pytest
-from conftest import ROOT, command
+
+from support import forked_commands
+from support.forked_commands import command
+from support.paths import ROOT
 
 submitit = pytest.importorskip("submitit")
 
@@ -19,7 +21,8 @@ SMALL = [
     *("nmt.training.max_epochs=2", "metric=[]", "trainer.progress_bar=false", "threads=1"),
 ]
 # A scheduler in a file: it notes what is submitted, runs the first job of the array at once, and
-# notes what it is asked to start again. Where a file says so, a job is told that its time is over.
+# notes requests to start a job again. If a certain file exists, it signals a job that its time is
+# over.
 SCHEDULER = """#!{python}
 import sys
 from pathlib import Path
@@ -51,10 +54,10 @@ def scheduler(tmp_path):
     return notes, {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def sweep(folder, launcher, *more):
+def sweep(folder, launcher, *changes):
     """The arguments of a sweep of two jobs."""
     return ["-m", f"launcher={launcher}", "nmt.seed=0,1", *SMALL, f"store={folder}/store",
-            f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep", *more]  # fmt: skip
+            f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep", *changes]  # fmt: skip
 
 
 def wait_for(path, has_ended):
@@ -85,7 +88,7 @@ def test_a_sweep_is_an_array_that_goes_on_when_its_time_is_over(scheduler, tmp_p
     folder.mkdir()
     options = "hydra.launcher.gpus_per_node=1", "hydra.launcher.timeout_min=30"
     files = tmp_path / "output", tmp_path / "errors"
-    driver = forked.start_script(
+    driver = forked_commands.start_script(
         ROOT / "train.py", sweep(folder, "slurm", *options), ROOT, environment, *files
     )
     try:

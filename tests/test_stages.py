@@ -4,7 +4,7 @@ import ast
 import re
 from collections import Counter
 
-from conftest import ROOT
+from support.paths import ROOT
 
 
 def listed():

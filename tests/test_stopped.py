@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 from filelock import FileLock
-from moments import NO_SPACE, Full, Kill, Signal, Trap, run, table
+
+from support.interruptions import NO_SPACE, Full, Kill, Signal, Trap, run, table
 
 
 class Untouched(NamedTuple):
@@ -75,26 +76,26 @@ def killed(trap: Kill) -> int:
 
 
 def filled(trap: Full) -> int:
-    """The same for a disk that is full; each run has to say so, and where."""
+    """The same for a disk that is full; each run has to name the full disk and the place."""
     places = 0
     while True:
-        status, said = run(trap.folder, trap)
+        status, message = run(trap.folder, trap)
         trap.empty()
         if len(trap.met) == places:
             break
         places += 1
         assert len(trap.met) == places
         check_progress(trap)
-        no_space(status, said, trap.folder)
-    assert status == 0, said
+        no_space(status, message, trap.folder)
+    assert status == 0, message
     print(f"{places} places")
     return places
 
 
-def no_space(status: int, said: str, folder: Path) -> None:
-    """Whether a run ended as it has to where there is no space."""
+def no_space(status: int, message: str, folder: Path) -> None:
+    """Checks that a run ended with status 1 and one line that names the path and the full disk."""
     assert status == 1
-    [line] = said.splitlines()
+    [line] = message.splitlines()
     where, _, why = line.removeprefix("error: ").partition(": ")
     assert (folder / where).is_relative_to(folder)
     assert why.startswith(NO_SPACE)
@@ -168,7 +169,7 @@ def signalled(trap: Signal) -> int:
     ],
 )
 def test_a_signal_ends_a_training_with_its_status_and_one_line(untouched, here, number, trainings):
-    """Lightning would end with status 0 or 1, and say nothing."""
+    """Lightning would end with status 0 or 1, without a message."""
     give_other_stages(here, untouched, trainings)
     trap = Signal(here, once=("write",), number=number, stages=trainings)
     assert signalled(trap) == len(trainings)

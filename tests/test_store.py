@@ -286,11 +286,11 @@ def test_repair_drops_what_is_made_from_a_damaged_system(tmp_path):
 
 def test_repair_leaves_alone_what_is_no_artefact(tmp_path):
     """`store=.` is quickly typed, and names a folder of other things."""
-    others = [tmp_path / name for name in (".git/objects", "docs/guide", "nmt/0123456789abcdeF")]
-    for folder in others:
+    folders = [tmp_path / name for name in (".git/objects", "docs/guide", "nmt/0123456789abcdeF")]
+    for folder in folders:
         folder.mkdir(parents=True)
     repair(tmp_path)
-    assert all(folder.is_dir() for folder in others)
+    assert all(folder.is_dir() for folder in folders)
 
 
 def test_work_that_raised_is_resumed(tmp_path):
@@ -340,10 +340,10 @@ def test_checkpoints_stay_until_the_artefact_is_whole(tmp_path, monkeypatch):
         _ = store.stage("nmt", work, version=1).artefact
     assert begun == [False, True]
     # It is whole by now, and what is left of its training goes when it is opened.
-    made = store.stage("nmt", work, version=1).artefact
+    artefact = store.stage("nmt", work, version=1).artefact
     assert begun == [False, True]
-    assert sorted(path.name for path in made.path.iterdir()) == ["meta.json", "weights"]
-    assert list(json.loads((made.path / "meta.json").read_text())["files"]) == ["weights"]
+    assert sorted(path.name for path in artefact.path.iterdir()) == ["meta.json", "weights"]
+    assert list(json.loads((artefact.path / "meta.json").read_text())["files"]) == ["weights"]
 
 
 def test_an_unfinished_folder_is_not_opened(tmp_path):

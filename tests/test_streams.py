@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from bundled import make_results
-from conftest import ROOT
 
+from support.bundle_files import make_results
+from support.paths import ROOT
 from xnmt_bench import streams
 
 LIST = f"{sys.executable} -m xnmt_bench list explainers"

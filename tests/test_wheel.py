@@ -11,7 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+
+from support.paths import ROOT
 
 TINY = [
     "corpus.train=200",

@@ -4,8 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from measured import AER, FIDELITY, SYSTEM, decisions, measured
 
+from support.example_rows import AER, FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.agreement import Agreement, kendall_tau
 from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.corpora.formats.alignment import Alignment

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import ROOT, configure
-from measured import AER, FIDELITY, Tables, decisions, measured
 from omegaconf import OmegaConf
 
+from support.configurations import configure
+from support.example_rows import AER, FIDELITY, Tables, decisions, measured
+from support.paths import ROOT
 from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.analyses.ranking import Ranking
 from xnmt_bench.corpora.formats.alignment import Alignment
@@ -498,7 +499,7 @@ def test_scenarios_stand_side_by_side(tmp_path):
     assert shown["fidelity_scenario figure"].exists()
 
 
-def kinds(benchmark, link=None, folder=None, **others):
+def kinds(benchmark, link=None, folder=None, **columns):
     """The kinds of all decisions, in another order than the scores'."""
     n = NUMBERS
     link = np.full(len(n), "", dtype=object) if link is None else link
@@ -506,7 +507,7 @@ def kinds(benchmark, link=None, folder=None, **others):
              "piece": np.where(n % 2 == 0, "begins a word", "end of sentence").astype(object),
              "place": np.where(n % 2 == 0, "first fifth", "last fifth").astype(object),
              "frequency": np.where(n % 3 == 0, "> 10,000", "0-10").astype(object),
-             "link": link} | others  # fmt: skip
+             "link": link} | columns  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(len(n))
     path = (folder or benchmark.folder) / "facets.parquet"
     write_table(pa.table({k: v[shuffled] for k, v in table.items()}), path)

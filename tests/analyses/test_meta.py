@@ -1,11 +1,11 @@
-"""What metrics say of explainers whose relevance is altered."""
+"""The results of metrics for explainers whose relevance is altered."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from measured import AER, FIDELITY, decisions, measured
 
+from support.example_rows import AER, FIDELITY, decisions, measured
 from xnmt_bench.analyses.meta import Meta
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable

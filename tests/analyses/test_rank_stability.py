@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import FIDELITY, SYSTEM, decisions, measured
 
+from support.example_rows import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.rank_stability import RankStability, stability
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
@@ -195,7 +195,7 @@ def share(results, name, right, words):
 @pytest.mark.parametrize(("better", "worse"), ["ab", "ba"])
 def test_rates_do_not_depend_on_names(tmp_path, better, worse):
     """A sample in which both tie ranks otherwise, and one without words ranks nothing."""
-    # They differ in the first sentence, tie in the second, and say nothing of the others.
+    # They differ in the first sentence and tie in the second; the other sentences have no words.
     rows = {better: share(tmp_path, better, [3, 1], [4, 4]),
             worse: share(tmp_path, worse, [1, 1], [4, 4])}  # fmt: skip
     firsts = [counts[:2] for counts in drawn(4, 300, 0) if counts[:2].any()]

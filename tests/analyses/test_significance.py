@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured import FIDELITY, SYSTEM, decisions, measured
 
+from support.example_rows import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.significance import Significance
 from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.errors import NotApplicable
@@ -23,12 +23,6 @@ SENTENCES = 200
 
 
 @pytest.fixture
-def hard():
-    """How hard each of 200 sentences is: what makes a paired test sharper than two intervals."""
-    return -5 - np.random.default_rng(0).gamma(2.0, 1.0, SENTENCES)
-
-
-@pytest.fixture
 def write_row(tmp_path):
     """Writes a row of Fidelity with one decision a sentence."""
 
@@ -41,9 +35,9 @@ def write_row(tmp_path):
     return write
 
 
-def test_a_small_difference_on_the_same_sentences_is_seen(write_row, hard):
+def test_a_small_difference_on_the_same_sentences_is_seen(write_row, sentence_log_p):
     noise = 0.05 * np.random.default_rng(1).standard_normal(SENTENCES)
-    first, second = write_row(hard), write_row(hard - 0.05 + noise)
+    first, second = write_row(sentence_log_p), write_row(sentence_log_p - 0.05 + noise)
     comparison = compare(Fidelity(), [first], [second], Draws(1000, 0))
     assert comparison.paired
     assert comparison.effect == pytest.approx(np.exp(-0.05), abs=0.01)
@@ -53,7 +47,7 @@ def test_a_small_difference_on_the_same_sentences_is_seen(write_row, hard):
     assert back.effect == pytest.approx(1 / comparison.effect)
     assert back.p == comparison.p
     # Drawn independently, how hard the sentences are hides it.
-    other = write_row(hard - 0.05 + noise, "another test")
+    other = write_row(sentence_log_p - 0.05 + noise, "another test")
     unpaired = compare(Fidelity(), [first], [other], Draws(1000, 0))
     assert not unpaired.paired
     assert unpaired.effect == pytest.approx(comparison.effect)
@@ -61,9 +55,9 @@ def test_a_small_difference_on_the_same_sentences_is_seen(write_row, hard):
     assert unpaired.p > 0.5
 
 
-def test_no_difference_is_no_difference(write_row, hard):
+def test_no_difference_is_no_difference(write_row, sentence_log_p):
     noise = np.random.default_rng(2).standard_normal(SENTENCES)
-    first, second = write_row(hard), write_row(hard + noise - noise.mean())
+    first, second = write_row(sentence_log_p), write_row(sentence_log_p + noise - noise.mean())
     assert compare(Fidelity(), [first], [second], Draws(1000, 0)).p > 0.5
     comparison = compare(Fidelity(), [first], [first], Draws(100, 0))
     assert (comparison.effect, comparison.p) == (1.0, 1.0)
@@ -110,10 +104,10 @@ def by_loop(first, second, first_counts, second_counts):
 
 
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_same_as_one_sample_after_the_other(write_row, hard, paired):
+def test_the_same_as_one_sample_after_the_other(write_row, sentence_log_p, paired):
     rng = np.random.default_rng(5)
-    first = [hard + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
-    second = [hard - 0.02 + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
+    first = [sentence_log_p + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
+    second = [sentence_log_p - 0.02 + 0.3 * rng.standard_normal(SENTENCES) for _ in range(2)]
     other = "toy test" if paired else "another test"
     comparison = compare(
         Fidelity(),
@@ -133,11 +127,11 @@ def test_the_same_as_one_sample_after_the_other(write_row, hard, paired):
         assert comparison.p == pytest.approx(p)
 
 
-def test_only_units_that_both_have_are_compared(write_row, hard):
-    other = np.random.default_rng(6).standard_normal(50) + hard[:50]
-    comparison = compare(Fidelity(), [write_row(hard)], [write_row(other)], Draws(50, 0))
+def test_only_units_that_both_have_are_compared(write_row, sentence_log_p):
+    other = np.random.default_rng(6).standard_normal(50) + sentence_log_p[:50]
+    comparison = compare(Fidelity(), [write_row(sentence_log_p)], [write_row(other)], Draws(50, 0))
     assert comparison.paired
-    assert comparison.effect == pytest.approx(np.exp(other.mean() - hard[:50].mean()))
+    assert comparison.effect == pytest.approx(np.exp(other.mean() - sentence_log_p[:50].mean()))
 
 
 def test_holms_correction_by_hand():
@@ -152,30 +146,32 @@ def analysed(metric, results, **options):
     return Significance(**options).analyse(metric_panels)
 
 
-def test_the_spread_of_seeds(write_row, hard, tmp_path):
+def test_the_spread_of_seeds(write_row, sentence_log_p, tmp_path):
     for seed, shift in enumerate((0.0, -0.1, 0.2)):
-        write_row(hard + shift, explainer="a", seed=seed)
-    write_row(hard - 1, explainer="b")
+        write_row(sentence_log_p + shift, explainer="a", seed=seed)
+    write_row(sentence_log_p - 1, explainer="b")
     [row] = analysed(Fidelity(), tmp_path).rows
     assert row["seed_spread"] == pytest.approx(np.exp(0.3))
     assert row["seeds"] == 1  # of the one that has fewer
-    write_row(hard - 1.5, explainer="c")
+    write_row(sentence_log_p - 1.5, explainer="c")
     alone = {
         (r["first"], r["second"]): r["seed_spread"] for r in analysed(Fidelity(), tmp_path).rows
     }
     assert alone["b", "c"] == 1
 
 
-def test_rows_of_different_test_sets_are_not_compared(write_row, hard, tmp_path):
+def test_rows_of_different_test_sets_are_not_compared(write_row, sentence_log_p, tmp_path):
     for name, shift in (("a", 0.0), ("b", -0.1), ("c", -1.5)):
-        write_row(hard + shift, "toy test" if name < "c" else "another test", explainer=name)
+        write_row(
+            sentence_log_p + shift, "toy test" if name < "c" else "another test", explainer=name
+        )
     result = analysed(Fidelity(), tmp_path)
     [row] = result.rows
     assert (row["first"], row["second"], row["paired"]) == ("a", "b", True)
 
 
-def test_one_alone_is_compared_with_nothing(write_row, hard, tmp_path):
-    write_row(hard)
+def test_one_alone_is_compared_with_nothing(write_row, sentence_log_p, tmp_path):
+    write_row(sentence_log_p)
     with pytest.raises(NotApplicable, match="no two to compare"):
         analysed(Fidelity(), tmp_path)
 

@@ -16,18 +16,19 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bundled import (
+
+from support.bundle_files import (
+    add_files,
+    change_row,
     make_bundle,
     make_results,
-    members,
-    resealed,
-    rewritten,
+    read_members,
+    rewrite_bundle,
     row_name,
-    with_files,
 )
-from conftest import DATA, Hostile
-from measured import SYSTEM, scored
-
+from support.example_rows import SYSTEM, scored
+from support.paths import DATA
+from support.pickles import Hostile
 from xnmt_bench.bundles import archive
 from xnmt_bench.bundles.archive import Limits, unpack
 from xnmt_bench.bundles.pool import pool
@@ -43,17 +44,17 @@ SCHEMA = DATA / "every_eval_ever" / "eval.schema.json.gz"
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results_folder(tmp_path_factory):
     return make_results(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture
-def bundle(results, tmp_path):
-    return make_bundle(tmp_path / "a.zip", results, author="Ada")
+def bundle(results_folder, tmp_path):
+    return make_bundle(tmp_path / "a.zip", results_folder, author="Ada")
 
 
 def refused(path, tmp_path, limits=archive.LIMITS):
-    """What is said of a bad bundle, in one line; nothing is written outside of its folder."""
+    """Returns the one-line message about a bad bundle; nothing is written outside of its folder."""
     place = tmp_path / "deep" / "place"
     before = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
     with pytest.raises(StoreError) as error:
@@ -62,24 +63,24 @@ def refused(path, tmp_path, limits=archive.LIMITS):
         else:
             place.mkdir(parents=True)
             unpack(path, place, "measurements/", limits)
-    left = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
-    assert set(left) - set(before) <= {place, place.parent}
+    remaining = sorted(p for p in tmp_path.rglob("*") if place not in p.parents)
+    assert set(remaining) - set(before) <= {place, place.parent}
     assert not (place / "measurements").exists() or limits is not archive.LIMITS
     message = str(error.value)
     assert "\n" not in message and message.startswith(f"{path}: ")
     return message.removeprefix(f"{path}: ")
 
 
-def test_a_bundle_holds_what_the_table_stands_on(bundle, results):
-    contents = members(bundle)
+def test_a_bundle_holds_what_the_table_stands_on(bundle, results_folder):
+    contents = read_members(bundle)
     folders = {name.partition("/")[0] for name in contents}
     assert folders == {
         *("manifest.json", "card.md", "signatures.txt", "commands.txt", "versions.json"),
         *("measurements", "tables", "every_eval_ever"),
     }  # fmt: skip
-    assert contents["tables/fidelity.csv"] == (results / "fidelity.csv").read_bytes()
-    for path in (results / "measurements").rglob("*.*"):
-        assert contents[path.relative_to(results).as_posix()] == path.read_bytes()
+    assert contents["tables/fidelity.csv"] == (results_folder / "fidelity.csv").read_bytes()
+    for path in (results_folder / "measurements").rglob("*.*"):
+        assert contents[path.relative_to(results_folder).as_posix()] == path.read_bytes()
     card = contents["card.md"].decode()
     for text in ("Published by: Ada.", "fingerprint: m0", "blind: random", "explainers: attention"):
         assert text in card
@@ -87,26 +88,26 @@ def test_a_bundle_holds_what_the_table_stands_on(bundle, results):
     assert len(contents["signatures.txt"].splitlines()) == 4
 
 
-def test_a_bundle_gives_the_table_it_was_made_of(bundle, results, tmp_path):
+def test_a_bundle_gives_the_table_it_was_made_of(bundle, results_folder, tmp_path):
     [pooled] = pool([bundle], tmp_path / "pooled")
     assert len(pooled.rows) == 4 and not pooled.repeated
     before, after = (
         [(row.row, row.values) for row in collect(Fidelity(), folder, Draws(50, 0))]
-        for folder in (results, tmp_path / "pooled")
+        for folder in (results_folder, tmp_path / "pooled")
     )
     assert before == after
 
 
-def test_the_same_rows_are_the_same_bytes(results, tmp_path, monkeypatch):
+def test_the_same_rows_are_the_same_bytes(results_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    first, second = (make_bundle(tmp_path / name, results) for name in ("a.zip", "b.zip"))
+    first, second = (make_bundle(tmp_path / name, results_folder) for name in ("a.zip", "b.zip"))
     assert first.read_bytes() == second.read_bytes()
-    assert b'"retrieved_timestamp": "1700000000"' in b"".join(members(first).values())
+    assert b'"retrieved_timestamp": "1700000000"' in b"".join(read_members(first).values())
 
 
 def test_two_bundles_are_one_table(bundle, tmp_path):
-    others = make_results(tmp_path / "other", ("random", "gradient_norm"))
-    second = make_bundle(tmp_path / "b.zip", others)
+    other_results = make_results(tmp_path / "other", ("random", "gradient_norm"))
+    second = make_bundle(tmp_path / "b.zip", other_results)
     first_pooled, second_pooled = pool([bundle, second], tmp_path / "pooled")
     rows = collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))
     names = {row.measurement.identity["explainer"] for row in rows}
@@ -126,22 +127,22 @@ def test_two_bundles_are_one_table(bundle, tmp_path):
     assert len(collect(Fidelity(), tmp_path / "pooled", Draws(20, 0))) == 4
 
 
-def test_equal_rows_are_kept_once(bundle, results, tmp_path):
-    again = make_bundle(tmp_path / "again.zip", results, author="Grace")
+def test_equal_rows_are_kept_once(bundle, results_folder, tmp_path):
+    again = make_bundle(tmp_path / "again.zip", results_folder, author="Grace")
     _, second = pool([bundle, again], tmp_path / "pooled")
     assert len(second.repeated) == 4 and not second.contradicted and not second.rows
 
 
 def test_equal_numbers_in_other_bytes_are_no_contradiction(bundle, tmp_path):
     """Another version of pyarrow writes the same units as other bytes."""
-    contents = members(bundle)
+    contents = read_members(bundle)
     name = row_name(contents)
     units = name.replace(".json", ".parquet")
     file = tmp_path / "units.parquet"
     pq.write_table(pq.read_table(io.BytesIO(contents[units])), file, compression="none")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    contents = resealed(contents | {units: file.read_bytes()}, name, digest=digest)
-    again = rewritten(tmp_path / "again.zip", contents)
+    contents = change_row(contents | {units: file.read_bytes()}, name, digest=digest)
+    again = rewrite_bundle(tmp_path / "again.zip", contents)
     _, second = pool([bundle, again], tmp_path / "pooled")
     assert len(second.repeated) == 4 and not second.contradicted
 
@@ -156,20 +157,20 @@ def test_rows_that_were_measured_into_a_pooled_folder_stay(bundle, tmp_path):
 
 
 def test_facts_that_are_nested_too_deep_are_one_line(bundle, tmp_path):
-    contents = members(bundle)
+    contents = read_members(bundle)
     deep = {}
     for _ in range(600):
         deep = {"a": deep}
     facts = json.loads(contents[row_name(contents)])["facts"] | {"further": deep}
-    contents = resealed(contents, row_name(contents), facts=facts)
-    assert "RecursionError" in refused(rewritten(tmp_path / "b.zip", contents), tmp_path)
+    contents = change_row(contents, row_name(contents), facts=facts)
+    assert "RecursionError" in refused(rewrite_bundle(tmp_path / "b.zip", contents), tmp_path)
 
 
 def test_a_folder_of_measurements_is_not_overwritten(bundle, tmp_path):
-    own = make_results(tmp_path / "own")
+    own_results = make_results(tmp_path / "own")
     with pytest.raises(StoreError, match=r"holds measurements of its own; .* pooled=FOLDER"):
-        pool([bundle], own)
-    assert len(collect(Fidelity(), own, Draws(20, 0))) == 4
+        pool([bundle], own_results)
+    assert len(collect(Fidelity(), own_results, Draws(20, 0))) == 4
 
 
 @pytest.mark.shared("every_eval_ever")
@@ -178,9 +179,9 @@ def test_systems_that_are_files_of_one_name_have_a_record_each(tmp_path):
     for digest in ("a" * 16, "b" * 16):
         row = scored(SYSTEM | {"nmt": "mt"}, {"bleu": 30.0}, model="")
         rows.append(replace(row, measurement=replace(row.measurement, content={"outputs": digest})))
-    made = records({"quality": (Quality(), rows)}, None, 20, 0)
-    assert len(made) == 2
-    results = [record["evaluation_results"] for record in made.values()]
+    made_records = records({"quality": (Quality(), rows)}, None, 20, 0)
+    assert len(made_records) == 2
+    results = [record["evaluation_results"] for record in made_records.values()]
     assert len({result["evaluation_result_id"] for [result] in results}) == 2
 
 
@@ -190,19 +191,19 @@ def test_records_are_as_the_schema_of_every_eval_ever_has_them(bundle):
     schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))
     validator = jsonschema.Draft7Validator(schema)
     [record] = (
-        json.loads(data) for name, data in members(bundle).items() if "every_eval_ever" in name
+        json.loads(data) for name, data in read_members(bundle).items() if "every_eval_ever" in name
     )
     assert [error.message for error in validator.iter_errors(record)] == []
     # A validator that passes everything would show nothing.
     assert list(validator.iter_errors(record | {"schema_version": 3}))
 
 
-def test_records_have_the_numbers_of_the_table(bundle, results):
+def test_records_have_the_numbers_of_the_table(bundle, results_folder):
     [record] = (
-        json.loads(data) for name, data in members(bundle).items() if "every_eval_ever" in name
+        json.loads(data) for name, data in read_members(bundle).items() if "every_eval_ever" in name
     )
     assert record["source_metadata"]["source_organization_name"] == "Ada"
-    rows = {row.signature: row for row in collect(Fidelity(), results, Draws(20, 0))}
+    rows = {row.signature: row for row in collect(Fidelity(), results_folder, Draws(20, 0))}
     of_ppl = [
         result
         for result in record["evaluation_results"]
@@ -241,7 +242,7 @@ def altered(contents, name):
     return contents | {name: data[:-1] + bytes([data[-1] ^ 1])}
 
 
-# What a hand does to a bundle, and what is said of it.
+# A change of a bundle, and the message that refuses it.
 SPOILED = {
     "no manifest": (lambda c: without(c, "manifest.json"), "it has no manifest.json"),
     "manifest is a list": (lambda c: c | {"manifest.json": b"[]"}, "manifest.json cannot be read"),
@@ -266,7 +267,7 @@ SPOILED = {
 @pytest.mark.parametrize("hand", SPOILED)
 def test_a_spoiled_bundle_is_refused_by_name(hand, bundle, tmp_path):
     spoil, message = SPOILED[hand]
-    path = rewritten(tmp_path / "b.zip", spoil(members(bundle)), manifest=False)
+    path = rewrite_bundle(tmp_path / "b.zip", spoil(read_members(bundle)), manifest=False)
     assert message in refused(path, tmp_path)
 
 
@@ -283,13 +284,13 @@ def test_a_spoiled_bundle_is_refused_by_name(hand, bundle, tmp_path):
     ],
 )
 def test_names_lead_nowhere_else(name, bundle, tmp_path):
-    path = rewritten(tmp_path / "b.zip", members(bundle) | {name: b"x"})
+    path = rewrite_bundle(tmp_path / "b.zip", read_members(bundle) | {name: b"x"})
     assert "has a name that leads elsewhere" in refused(path, tmp_path)
 
 
 def test_links_and_encrypted_members_are_refused(bundle, tmp_path):
     for number, kind in enumerate((stat.S_IFLNK, stat.S_IFIFO)):
-        path = rewritten(tmp_path / f"{number}.zip", members(bundle))
+        path = rewrite_bundle(tmp_path / f"{number}.zip", read_members(bundle))
         with zipfile.ZipFile(path, "a") as opened:
             info = zipfile.ZipInfo("measurements/link")
             info.external_attr = (kind | 0o777) << 16
@@ -298,7 +299,7 @@ def test_links_and_encrypted_members_are_refused(bundle, tmp_path):
 
 
 def test_a_member_twice_is_refused(bundle, tmp_path):
-    path = rewritten(tmp_path / "b.zip", members(bundle))
+    path = rewrite_bundle(tmp_path / "b.zip", read_members(bundle))
     with zipfile.ZipFile(path, "a") as opened, pytest.warns(UserWarning, match="Duplicate"):
         opened.writestr("card.md", "another")
     assert "card.md is there twice" in refused(path, tmp_path)
@@ -328,21 +329,21 @@ def test_a_flipped_bit_anywhere_is_noticed(bundle, tmp_path):
             refusals += 1
             continue
         # Dates and the like decide nothing: the members are still those of the manifest.
-        assert members(path) == members(bundle)
+        assert read_members(path) == read_members(bundle)
     assert refusals > 20
 
 
 def test_packing_that_is_not_read_is_refused(bundle, tmp_path):
-    path = rewritten(tmp_path / "b.zip", members(bundle) | {"x.txt": b"x"})
+    path = rewrite_bundle(tmp_path / "b.zip", read_members(bundle) | {"x.txt": b"x"})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as opened:
-        for name, data in members(bundle).items():
+        for name, data in read_members(bundle).items():
             opened.writestr(name, data)
     assert "packed in a way that is not read" in refused(path, tmp_path)
 
 
 def test_a_bomb_is_stopped_by_ratio_size_and_number(bundle, tmp_path):
-    contents = members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
-    path = rewritten(tmp_path / "b.zip", contents)
+    contents = read_members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
+    path = rewrite_bundle(tmp_path / "b.zip", contents)
     assert path.stat().st_size < 200_000
     assert "unpacks to more than" in refused(path, tmp_path)
     assert "has more than 1,000,000 bytes" in refused(
@@ -351,15 +352,15 @@ def test_a_bomb_is_stopped_by_ratio_size_and_number(bundle, tmp_path):
     assert "members, and at most 5 are read" in refused(
         path, tmp_path / "number", Limits(members=5)
     )
-    many = members(bundle) | {"manifest.json": b" " * 20_000_000}
-    path = rewritten(tmp_path / "manifest.zip", many, manifest=False)
+    many = read_members(bundle) | {"manifest.json": b" " * 20_000_000}
+    path = rewrite_bundle(tmp_path / "manifest.zip", many, manifest=False)
     assert "manifest.json has more than 16,777,216 bytes" in refused(path, tmp_path)
 
 
 def test_a_size_that_the_header_hides_is_counted_while_reading(bundle, tmp_path):
     """The central directory says 1 byte; what comes out is another matter."""
-    contents = members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
-    path = rewritten(tmp_path / "b.zip", contents)
+    contents = read_members(bundle) | {"measurements/bomb.bin": bytes(50_000_000)}
+    path = rewrite_bundle(tmp_path / "b.zip", contents)
     with zipfile.ZipFile(path) as opened:
         info = opened.getinfo("measurements/bomb.bin")
     data = bytearray(path.read_bytes())
@@ -396,9 +397,9 @@ HOSTILE_ROWS = {
 @pytest.mark.parametrize("kind", HOSTILE_ROWS)
 def test_rows_whose_digests_fit_are_checked_too(kind, bundle, tmp_path):
     change, message = HOSTILE_ROWS[kind]
-    contents = members(bundle)
-    contents = resealed(contents, row_name(contents), **change(contents))
-    path = rewritten(tmp_path / "b.zip", contents)
+    contents = read_members(bundle)
+    contents = change_row(contents, row_name(contents), **change(contents))
+    path = rewrite_bundle(tmp_path / "b.zip", contents)
     assert message in refused(path, tmp_path)
 
 
@@ -406,11 +407,11 @@ def with_units(contents, data):
     import hashlib
 
     contents = contents | {units_name(contents): data}
-    return resealed(contents, row_name(contents), digest=hashlib.sha256(data).hexdigest())
+    return change_row(contents, row_name(contents), digest=hashlib.sha256(data).hexdigest())
 
 
 def test_units_of_another_kind_are_refused(bundle, tmp_path):
-    contents, table = members(bundle), tmp_path / "units.parquet"
+    contents, table = read_members(bundle), tmp_path / "units.parquet"
     for columns, message in (
         ({"unit": [0, 1], "other": [1.0, 2.0]}, "its units are not those of fidelity"),
         ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' of its units holds no whole"),
@@ -418,9 +419,9 @@ def test_units_of_another_kind_are_refused(bundle, tmp_path):
     ):
         content = pa.table(columns).replace_schema_metadata({"test_set": "toy test"})
         write_table(content, table)
-        path = rewritten(tmp_path / "b.zip", with_units(contents, table.read_bytes()))
+        path = rewrite_bundle(tmp_path / "b.zip", with_units(contents, table.read_bytes()))
         assert message in refused(path, tmp_path)
-    path = rewritten(tmp_path / "b.zip", with_units(contents, b"PAR1 is no table PAR1"))
+    path = rewrite_bundle(tmp_path / "b.zip", with_units(contents, b"PAR1 is no table PAR1"))
     assert "no readable table" in refused(path, tmp_path)
 
 
@@ -439,27 +440,27 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("kind", IMPOSSIBLE)
 def test_impossible_units_are_refused_though_their_seals_fit(kind, bundle, tmp_path):
     columns, message = IMPOSSIBLE[kind]
-    contents = members(bundle)
+    contents = read_members(bundle)
     table = pq.read_table(io.BytesIO(contents[units_name(contents)]))
     for name, values in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(values))
     write_table(table, tmp_path / "units.parquet")
     data = (tmp_path / "units.parquet").read_bytes()
-    path = rewritten(tmp_path / "b.zip", with_units(contents, data))
+    path = rewrite_bundle(tmp_path / "b.zip", with_units(contents, data))
     assert message in refused(path, tmp_path)
     # The same in a results folder is a row without a number.
     folder = tmp_path / "results" / "measurements" / "fidelity"
     folder.mkdir(parents=True)
     for name in (row_name(contents), units_name(contents)):
-        (folder / name.rpartition("/")[2]).write_bytes(members(path)[name])
+        (folder / name.rpartition("/")[2]).write_bytes(read_members(path)[name])
     [row] = collect(Fidelity(), tmp_path / "results", Draws(9, 0))
     assert row.damaged and message in row.measurement.status
 
 
-def test_what_would_be_refused_is_not_written(results, tmp_path):
-    folder = shutil.copytree(results, tmp_path / "results")
+def test_what_would_be_refused_is_not_written(results_folder, tmp_path):
+    folder = shutil.copytree(results_folder, tmp_path / "results")
     described = min(folder.rglob("*.json"))
-    contents = with_files(
+    contents = add_files(
         {row_name({"measurements/" + described.name: b""}): described.read_bytes()},
         weights=(b"[1]", ".json"),
     )
@@ -487,16 +488,16 @@ def test_nothing_is_unpickled(bundle, tmp_path):
 
     mark = tmp_path / "unpickled"
     data = pickle.dumps(Hostile(mark))
-    contents = members(bundle)
+    contents = read_members(bundle)
     hidden = contents | {name: data for name in contents if name != "manifest.json"}
-    assert refused(rewritten(tmp_path / "b.zip", hidden), tmp_path)
+    assert refused(rewrite_bundle(tmp_path / "b.zip", hidden), tmp_path)
     assert not mark.exists()
 
 
 def test_rows_of_a_plug_in_that_is_missing_are_left_out(bundle, tmp_path, caplog):
-    contents = members(bundle)
+    contents = read_members(bundle)
     contents |= {"measurements/sparkle/0123.json": b"{}"}
-    [pooled] = pool([rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
+    [pooled] = pool([rewrite_bundle(tmp_path / "b.zip", contents)], tmp_path / "pooled")
     assert len(pooled.rows) == 4
     assert "left out: rows of sparkle, which is not installed" in caplog.text
 
@@ -505,8 +506,8 @@ def test_bundles_are_frames_too(bundle, tmp_path):
     pytest.importorskip("pandas")
     import xnmt_bench
 
-    others = make_results(tmp_path / "other", ("gradient_norm",))
-    second = make_bundle(tmp_path / "b.zip", others)
+    other_results = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "b.zip", other_results)
     table = xnmt_bench.results([bundle, second], samples=20).table("fidelity")
     assert set(table.explainer) == {"attention", "random", "gradient_norm"}
     assert len(xnmt_bench.results(bundle, samples=20).units("fidelity")) == 4 * 3
@@ -515,18 +516,22 @@ def test_bundles_are_frames_too(bundle, tmp_path):
 def test_files_beside_a_row_are_no_bombs(bundle, tmp_path):
     # Nothing comes out of the zip in excess: the bomb is a member that is packed itself.
     bomb = gzip.compress(bytes(60_000_000), mtime=0)
-    path = rewritten(tmp_path / "b.zip", with_files(members(bundle), weights=(bomb, ".jsonl.gz")))
+    path = rewrite_bundle(
+        tmp_path / "b.zip", add_files(read_members(bundle), weights=(bomb, ".jsonl.gz"))
+    )
     assert "unpacks to more than" in refused(path, tmp_path)
-    path = rewritten(
-        tmp_path / "b.zip", with_files(members(bundle), weights=(b"no gzip", ".jsonl.gz"))
+    path = rewrite_bundle(
+        tmp_path / "b.zip", add_files(read_members(bundle), weights=(b"no gzip", ".jsonl.gz"))
     )
     assert "is damaged" in refused(path, tmp_path)
-    path = rewritten(
-        tmp_path / "b.zip", with_files(members(bundle), weights=(b"no table", ".parquet"))
+    path = rewrite_bundle(
+        tmp_path / "b.zip", add_files(read_members(bundle), weights=(b"no table", ".parquet"))
     )
     assert "is no readable table" in refused(path, tmp_path)
     good = gzip.compress(b"{}\n" * 100, mtime=0)
-    path = rewritten(tmp_path / "b.zip", with_files(members(bundle), weights=(good, ".jsonl.gz")))
+    path = rewrite_bundle(
+        tmp_path / "b.zip", add_files(read_members(bundle), weights=(good, ".jsonl.gz"))
+    )
     assert len(pool([path], tmp_path / "pooled")[0].rows) == 4
 
 
@@ -540,9 +545,9 @@ def test_a_table_of_equal_values_is_measured_by_what_comes_out(bundle, tmp_path,
     assert len(data) < 100_000
     # Also under an ending that is of no table.
     for ending in (".parquet", ".bin"):
-        contents = with_files(members(bundle), facets=(data, ending))
+        contents = add_files(read_members(bundle), facets=(data, ending))
         assert "more rows than are read" in refused(
-            rewritten(tmp_path / "b.zip", contents), tmp_path
+            rewrite_bundle(tmp_path / "b.zip", contents), tmp_path
         )
 
 
@@ -555,37 +560,37 @@ def test_one_long_value_is_measured_by_what_comes_out(column, bundle, tmp_path, 
     monkeypatch.setattr("xnmt_bench.bundles.rows.BYTES", 4_000_000)
     table = tmp_path / "long.parquet"
     write_table(pa.table({"a": column, "b": pa.array([["y"]] * len(column))}), table)
-    contents = with_files(members(bundle), facets=(table.read_bytes(), ".parquet"))
-    assert "than is read" in refused(rewritten(tmp_path / "b.zip", contents), tmp_path).replace(
-        "are read", "is read"
-    )
+    contents = add_files(read_members(bundle), facets=(table.read_bytes(), ".parquet"))
+    assert "than is read" in refused(
+        rewrite_bundle(tmp_path / "b.zip", contents), tmp_path
+    ).replace("are read", "is read")
     monkeypatch.setattr("xnmt_bench.bundles.rows.BYTES", 8_000_000)
-    assert pool([rewritten(tmp_path / "b.zip", contents)], tmp_path / "pooled")
+    assert pool([rewrite_bundle(tmp_path / "b.zip", contents)], tmp_path / "pooled")
 
 
 def test_a_row_has_the_name_of_its_identity(bundle, tmp_path):
     """Under another name a table would take it for another seed of the row beside it."""
-    contents = members(bundle)
+    contents = read_members(bundle)
     name = row_name(contents)
     stem = name.rpartition("/")[2].removesuffix(".json")
     copied = contents | {
         place.replace(stem, "0" * 16): contents[place]
         for place in (name, name.replace(".json", ".parquet"))
     }
-    message = refused(rewritten(tmp_path / "b.zip", copied), tmp_path)
+    message = refused(rewrite_bundle(tmp_path / "b.zip", copied), tmp_path)
     assert "its name is not that of the row that it holds" in message
 
 
 def test_a_file_beside_a_row_is_named_by_its_digest(bundle, tmp_path):
-    contents = members(bundle)
+    contents = read_members(bundle)
     for name, problem in (
         (".jsonl", "is not named by its digest"),
         ("0.jsonl", "is not named by its digest"),
         ("0" * 16 + ".jsonl", "truncated or altered"),
     ):
         spoilt = contents | {f"measurements/fidelity/files/{name}": b"{}"}
-        spoilt = resealed(spoilt, row_name(contents), files={"weights": name})
-        assert problem in refused(rewritten(tmp_path / "b.zip", spoilt), tmp_path)
+        spoilt = change_row(spoilt, row_name(contents), files={"weights": name})
+        assert problem in refused(rewrite_bundle(tmp_path / "b.zip", spoilt), tmp_path)
 
 
 def test_rows_that_make_no_table_are_named(bundle, tmp_path, monkeypatch):
@@ -615,15 +620,15 @@ def test_a_run_that_is_killed_while_it_pools_may_pool_again(bundle, tmp_path, mo
     class Killed(BaseException):
         pass
 
-    place, given = tmp_path / "pooled", Path.replace
+    place, replace_path = tmp_path / "pooled", Path.replace
     with monkeypatch.context() as patched:
         # Behind the last rename.
-        patched.setattr(Path, "replace", killed_at(given, place / "measurements", Killed))
+        patched.setattr(Path, "replace", killed_at(replace_path, place / "measurements", Killed))
         with pytest.raises(Killed):
             pool([bundle], place)
     assert len(pool([bundle], place)[0].rows) == 4
-    others = make_results(tmp_path / "other", ("gradient_norm",))
-    second = make_bundle(tmp_path / "second.zip", others)
+    other_results = make_results(tmp_path / "other", ("gradient_norm",))
+    second = make_bundle(tmp_path / "second.zip", other_results)
     with monkeypatch.context() as patched:
         # Between the two descriptions, the rows of the first pooling still there.
         patched.setattr("xnmt_bench.bundles.pool.shutil", Raising(Killed))

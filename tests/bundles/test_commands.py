@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bundled import make_results, members, rewritten, with_files
-from conftest import command
+
+from support.bundle_files import add_files, make_results, read_members, rewrite_bundle
+from support.forked_commands import command, must_run
 
 EVALUATE = ("evaluate.py", "metric=[fidelity]", "bootstrap.samples=20")
 
@@ -16,14 +17,13 @@ def place(tmp_path_factory):
     make_results(folder / "first")
     make_results(folder / "second", ("gradient_norm",))
     for name in ("first", "second"):
-        done = command(*EVALUATE, f"results={name}", f"bundle={name}.zip", cwd=folder)
-        assert done.returncode == 0, done.stderr
+        done = must_run(*EVALUATE, f"results={name}", f"bundle={name}.zip", cwd=folder)
         assert f"the bundle is {name}.zip, sha256 " in done.stdout + done.stderr
     return folder
 
 
 def test_a_bundle_of_a_report(place):
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     assert {"tables/fidelity.csv", "tables/fidelity.txt", "card.md"} <= contents.keys()
     [configuration] = (data.decode() for name, data in contents.items() if "configuration" in name)
     assert configuration.startswith("# python evaluate.py 'metric=[fidelity]' bootstrap.samples=20")
@@ -33,8 +33,7 @@ def test_a_bundle_of_a_report(place):
 
 
 def test_two_bundles_give_one_table(place):
-    done = command(*EVALUATE, "results=[first.zip,second.zip]", cwd=place)
-    assert done.returncode == 0, done.stderr
+    must_run(*EVALUATE, "results=[first.zip,second.zip]", cwd=place)
     table = (place / "pooled" / "fidelity.txt").read_text(encoding="utf-8")
     assert all(name in table for name in ("attention", "gradient_norm", "random (blind)"))
     assert (place / "pooled" / "report.html").exists()
@@ -45,9 +44,9 @@ def test_two_bundles_give_one_table(place):
 
 
 def test_a_tampered_bundle_is_one_line(place):
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     contents["tables/fidelity.csv"] += b"\n"
-    rewritten(place / "tampered.zip", contents, manifest=False)
+    rewrite_bundle(place / "tampered.zip", contents, manifest=False)
     done = command(*EVALUATE, "results=[second.zip,tampered.zip]", "pooled=none", cwd=place)
     assert done.returncode == 1 and not (place / "none" / "measurements").exists()
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
@@ -57,11 +56,11 @@ def test_a_tampered_bundle_is_one_line(place):
 
 def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
     """Its digest fits, and it is the JSON of something else."""
-    contents = members(place / "first.zip")
+    contents = read_members(place / "first.zip")
     units = next(data for name, data in contents.items() if name.endswith(".parquet"))
     sample, relevance = (b'[{"x": 1}]', ".json"), (units, ".parquet")
-    contents = with_files(contents, sample=sample, browsed_relevance=relevance)
-    rewritten(place / "odd.zip", contents)
+    contents = add_files(contents, sample=sample, browsed_relevance=relevance)
+    rewrite_bundle(place / "odd.zip", contents)
     done = command(*EVALUATE, "results=odd.zip", "pooled=odd", cwd=place)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
@@ -83,15 +82,15 @@ def test_what_cannot_be_meant_is_refused(place, script, option, message):
 
 
 def test_the_leaderboard_command(place):
-    made = place / "bundles"
-    made.mkdir()
+    bundle_folder = place / "bundles"
+    bundle_folder.mkdir()
     for name in ("first.zip", "second.zip"):
-        (made / name).write_bytes((place / name).read_bytes())
+        (bundle_folder / name).write_bytes((place / name).read_bytes())
     program = "xnmt_bench/__main__.py"
     done = command(program, "leaderboard", "bundles", cwd=place)
     assert done.returncode == 0 and done.stdout == "written: leaderboard.html\n"
     assert "gradient_norm" in (place / "leaderboard.html").read_text(encoding="utf-8")
-    (made / "bad.zip").write_bytes(b"nothing")
+    (bundle_folder / "bad.zip").write_bytes(b"nothing")
     done = command(program, "leaderboard", "bundles", "page.html", cwd=place)
     assert done.returncode == 1 and (place / "page.html").exists()
     lines = done.stderr.splitlines()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from bundled import make_bundle, make_results, members, rewritten
-from conftest import screen
-from measured import SYSTEM, measured
 
+from support.browser import screen
+from support.bundle_files import make_bundle, make_results, read_members, rewrite_bundle
+from support.example_rows import SYSTEM, measured
 from xnmt_bench.bundles.leaderboard import write_leaderboard
 from xnmt_bench.errors import MissingError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -22,20 +22,20 @@ DRAWS = Draws(20, 0)
 def bundles(tmp_path_factory):
     """Two bundles of one system, one of another system of that name, one of another corpus."""
     place, folder = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("bundles")
-    made = {
+    results_of = {
         "a": make_results(place / "a"),
         "b": make_results(place / "b", ("gradient_norm",)),
         "c": make_results(place / "c", ("alti", "random"), model="m1"),
         "d": make_results(place / "d", ("rollout",), corpus="news<script>alert(1)</script>"),
     }
-    for name, results in made.items():
+    for name, results in results_of.items():
         make_bundle(folder / f"{name}.zip", results, author=f"group {name}")
     (folder / "README.md").write_text("no bundle")
     return folder
 
 
 @pytest.fixture(scope="module")
-def page(bundles, tmp_path_factory):
+def leaderboard_path(bundles, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "deep" / "leaderboard.html"
     assert write_leaderboard(bundles, path, DRAWS) == {}
     return path
@@ -59,32 +59,33 @@ def cells(part):
     return headings, plain
 
 
-def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(page):
-    found = {
-        anchor: {line[0] for line in cells(part)[1]} for anchor, part in sections(page).items()
+def test_rows_stand_only_beside_rows_of_the_same_system_and_corpus(leaderboard_path):
+    explainers_of = {
+        anchor: {line[0] for line in cells(part)[1]}
+        for anchor, part in sections(leaderboard_path).items()
     }
-    assert sorted(map(sorted, found.values())) == [
+    assert sorted(map(sorted, explainers_of.values())) == [
         ["alti", "random (blind)"],
         ["attention", "gradient_norm", "random (blind)"],
         ["rollout"],
     ]
 
 
-def test_judges_and_blind_rows_are_always_shown(page):
-    for part in sections(page).values():
+def test_judges_and_blind_rows_are_always_shown(leaderboard_path):
+    for part in sections(leaderboard_path).values():
         headings, lines = cells(part)
         assert [h for h in headings if h in ("Base", "FN")] == ["Base", "FN"]
         without_blind = "No blind row was measured here" in part
         assert without_blind == (not any("blind" in line[0] for line in lines))
 
 
-def test_numbers_are_those_of_the_units(page, bundles, tmp_path):
+def test_numbers_are_those_of_the_units(leaderboard_path, bundles, tmp_path):
     """A table in a bundle that says something else decides nothing."""
-    contents = members(bundles / "a.zip")
+    contents = read_members(bundles / "a.zip")
     contents["tables/fidelity.csv"] = b"explainer,ppl\nattention,1.0\n"
     lying = tmp_path / "lying"
     lying.mkdir()
-    rewritten(lying / "a.zip", contents)
+    rewrite_bundle(lying / "a.zip", contents)
     write_leaderboard(lying, tmp_path / "page.html", DRAWS)
     [part] = sections(tmp_path / "page.html").values()
     rows = collect(Fidelity(), make_results(tmp_path / "own"), DRAWS)
@@ -96,28 +97,28 @@ def test_numbers_are_those_of_the_units(page, bundles, tmp_path):
         assert any(cell.startswith(number) for cell in shown[name])
 
 
-def test_what_strangers_wrote_is_text(page):
-    text = page.read_text(encoding="utf-8")
+def test_what_strangers_wrote_is_text(leaderboard_path):
+    text = leaderboard_path.read_text(encoding="utf-8")
     assert "alert(1)</script>" not in text and "news&lt;script&gt;" in text
     assert "default-src 'none'" in text and not re.search(r"https?://", text)
 
 
-def test_every_bundle_is_named_with_its_digest(page, bundles):
+def test_every_bundle_is_named_with_its_digest(leaderboard_path, bundles):
     from xnmt_bench.store import file_hash
 
-    text = page.read_text(encoding="utf-8")
+    text = leaderboard_path.read_text(encoding="utf-8")
     for name in "abcd":
         assert file_hash(bundles / f"{name}.zip") in text and f"group {name}" in text
-    both = next(part for part in sections(page).values() if "gradient_norm" in part)
+    both = next(part for part in sections(leaderboard_path).values() if "gradient_norm" in part)
     assert "From a.zip, b.zip." in both
 
 
 def test_a_bad_bundle_is_left_out_and_named(bundles, tmp_path):
     for path in bundles.glob("*.zip"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    contents = members(bundles / "b.zip")
+    contents = read_members(bundles / "b.zip")
     contents["card.md"] += b"x"
-    rewritten(tmp_path / "b.zip", contents, manifest=False)
+    rewrite_bundle(tmp_path / "b.zip", contents, manifest=False)
     refused = write_leaderboard(tmp_path, tmp_path / "page.html", DRAWS)
     assert list(refused) == [tmp_path / "b.zip"]
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -154,9 +155,9 @@ def test_a_folder_without_bundles_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
-def test_a_browser_shows_it(page, browser, width, scheme):
+def test_a_browser_shows_it(leaderboard_path, browser, width, scheme):
     with screen(browser, width, scheme):
-        browser.get(page.as_uri())
+        browser.get(leaderboard_path.as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         colour = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
         assert (sum(map(int, browser.execute_script(colour)[:3])) > 600) == (scheme == "light")

@@ -26,12 +26,12 @@ def kinds(sentence):
 
 @pytest.mark.parametrize("cue", TABLES)
 def test_the_mark_follows_from_the_kinds_of_both_words(cue):
-    seen = Counter()
+    count_of_kinds = Counter()
     for sentence in Catalogue(**SIZES, cue=cue).sentences("train"):
         assert sentence.target.split()[-1] == TABLES[cue][kinds(sentence)]
         assert sentence.target.startswith(": ")
-        seen[kinds(sentence)] += 1
-    assert len(seen) == 4 and min(seen.values()) > 60  # of 400
+        count_of_kinds[kinds(sentence)] += 1
+    assert len(count_of_kinds) == 4 and min(count_of_kinds.values()) > 60  # of 400
 
 
 def test_of_prefix_only_the_first_target_word_says_the_mark():
@@ -41,7 +41,7 @@ def test_of_prefix_only_the_first_target_word_says_the_mark():
         assert planted.earlier == 0
         assert MARKS.index(target[-1]) == STARTS.index(target[0])
         by_kinds[kinds(sentence), target[-1]] += 1
-    assert len(by_kinds) == 8 and min(by_kinds.values()) > 25  # source words say nothing
+    assert len(by_kinds) == 8 and min(by_kinds.values()) > 25  # source words decide nothing
 
 
 @pytest.mark.parametrize("cue", CATALOGUE)
@@ -60,9 +60,9 @@ def test_annotation_stands_at_its_words(cue):
         assert gold.deciding_prefix[-1] == ({0} if cue == "prefix" else set())
         # The sentence's own links join the same words as before.
         words = inner.source.split(), inner.target.split()
-        own = {(words[0][i], words[1][j]) for i, j in inner.gold.sure}
+        linked_words = {(words[0][i], words[1][j]) for i, j in inner.gold.sure}
         moved = {(source[i], target[j]) for i, j in gold.sure}
-        assert moved == own | {(":", ":"), (";", ";")}
+        assert moved == linked_words | {(":", ":"), (";", ";")}
 
 
 @pytest.mark.parametrize("cue", CATALOGUE)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.sentence import Sentence
+from support.listed_pairs import ListedPairs
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
 from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords
 
@@ -26,25 +26,12 @@ class Letters(Subwords):
         return list(map(chr, ids))
 
 
-class Listed:
-    """A corpus of the pairs it is given."""
-
-    name, marked, translated = "listed", False, True
-
-    def __init__(self, **splits):
-        self.splits = splits
-
-    def sentences(self, split):
-        for n, (source, target) in enumerate(self.splits.get(split, ())):
-            yield Sentence(source, target, "d", n)
-
-
 TRAIN = [("ab", "xyz"), ("abcd", "x"), ("a", "wxyz"), ("abc", "x"), ("b", "y"), ("a", "")]
 
 
 @pytest.fixture
-def folder(tmp_path):
-    corpus = Listed(train=TRAIN, test=[("toolong", "x")])
+def encoded_folder(tmp_path):
+    corpus = ListedPairs(train=TRAIN, test=[("toolong", "x")])
     counts = encode(corpus, Letters(), Letters(), 3, tmp_path)
     assert counts == {
         # Either side counts, and EOS does not. A side without a word cannot be read.
@@ -55,8 +42,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_sentences_come_back_closed_by_eos(folder):
-    split = EncodedSplit.open(folder, "train")
+def test_sentences_come_back_closed_by_eos(encoded_folder):
+    split = EncodedSplit.open(encoded_folder, "train")
     kept = [TRAIN[n] for n in (0, 3, 4)]
     assert len(split) == len(split.source) == len(split.target) == 3
     for i, (source, target) in enumerate(kept):
@@ -67,7 +54,7 @@ def test_sentences_come_back_closed_by_eos(folder):
 
 
 def test_words_stand_beside_ids(tmp_path):
-    corpus = Listed(train=[("a bc", "x"), ("d\u2003e", "y z")])
+    corpus = ListedPairs(train=[("a bc", "x"), ("d\u2003e", "y z")])
     encode(corpus, Letters(), Letters(), 9, tmp_path, splits=["train"])
     source = EncodedSplit.open(tmp_path, "train").source.taken(np.array([1, 0]))
     # A blank of its own belongs to the word behind it, and one of Unicode's ends no word.
@@ -78,19 +65,19 @@ def test_pairs_that_the_system_cannot_read_are_left_out(tmp_path):
     """By the length of each side that it reads, below the configured length."""
     splits = ["train"]
     counts = encode(
-        Listed(train=TRAIN), Letters(), Letters(), 4, tmp_path, splits=splits, readable=(2, 3)
+        ListedPairs(train=TRAIN), Letters(), Letters(), 4, tmp_path, splits=splits, readable=(2, 3)
     )
     assert counts == {"train": {"kept": 2, "too_long": 0, "unreadable": 4}}
     assert EncodedSplit.open(tmp_path, "train").number.tolist() == [0, 4]
 
 
-def test_pairs_keep_their_number_in_the_corpus(folder):
-    assert EncodedSplit.open(folder, "train").number.tolist() == [0, 3, 4]
+def test_pairs_keep_their_number_in_the_corpus(encoded_folder):
+    assert EncodedSplit.open(encoded_folder, "train").number.tolist() == [0, 3, 4]
 
 
-def test_ids_are_a_copy(folder):
+def test_ids_are_a_copy(encoded_folder):
     """Writing into them must not reach the mapped file."""
-    split = EncodedSplit.open(folder, "train")
+    split = EncodedSplit.open(encoded_folder, "train")
     ids = split.source[0]
     ids[:] = 0
     assert split.source[0][0] == ord("a")
@@ -98,7 +85,7 @@ def test_ids_are_a_copy(folder):
 
 
 @pytest.mark.parametrize("name", ["valid", "test"])
-def test_an_empty_split(folder, name):
-    split = EncodedSplit.open(folder, name)
+def test_an_empty_split(encoded_folder, name):
+    split = EncodedSplit.open(encoded_folder, name)
     assert len(split) == len(split.source) == 0
     assert split.target.lengths().tolist() == []

@@ -5,8 +5,9 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import ROOT, configure
 
+from support.configurations import configure
+from support.paths import ROOT
 from xnmt_bench.corpora.formats.fairseq import TYPES, FairseqBinCorpus, join, read_dictionary
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError

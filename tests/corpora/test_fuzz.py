@@ -8,8 +8,9 @@ import random
 import shutil
 
 import pytest
-from conftest import ROOT
 
+from support.mmax_documents import MENTIONS, SENTENCE_SPANS, WORDS, write_document
+from support.paths import ROOT
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.corpora.formats.fairseq import FairseqBinCorpus
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull
@@ -112,10 +113,8 @@ def fairseq_dictionary(folder):
 
 
 def mmax(folder, level="coref"):
-    from test_parcorfull import MENTIONS, SENTENCES, WORDS, write
-
     for language in ("EN", "DE"):
-        write(folder / "news" / language, "01", WORDS, SENTENCES, MENTIONS)
+        write_document(folder / "news" / language, "01", WORDS, SENTENCE_SPANS, MENTIONS)
     corpus = ParCorFull(ToyCorpus(), folder, ["news"])
     return (
         folder / "news" / "EN" / "Markables" / f"01_{level}_level.xml",

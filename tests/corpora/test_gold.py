@@ -1,11 +1,13 @@
 """Gold-aligned test sets, and corpora read the other way round."""
 
 import pytest
-from conftest import DATA, configure
 
+from support.configurations import configure
+from support.listed_pairs import ListedPairs
+from support.paths import DATA
 from xnmt_bench.corpora.gold import GoldCorpus, read_pairs
 from xnmt_bench.corpora.reversed import ReversedCorpus
-from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
+from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import ConfigError, DataError
 from xnmt_bench.pipeline.job import Job
@@ -56,26 +58,10 @@ def test_files_that_do_not_belong_together(tmp_path, changes, problem):
         list(corpus(files(tmp_path, **changes)).sentences("test"))
 
 
-class Listed(Corpus):
-    """Its training pairs."""
-
-    name, source_language, target_language = "listed", "en", "de"
-
-    def __init__(self, *pairs: tuple[str, str]) -> None:
-        self.pairs = pairs
-
-    def sentences(self, split):
-        for number, (source, target) in enumerate(self.pairs if split == "train" else ()):
-            yield Sentence(source, target, "d", number)
-
-    def recipe(self):
-        return {"pairs": self.pairs}
-
-
 def test_training_pairs_that_repeat_a_side_of_a_gold_pair_are_left_out(tmp_path):
     paths = files(tmp_path)  # of the pairs (a b, x) and (c, y z)
     kept = [("a", "b"), ("A b", "X"), ("x", "c")]
-    training = Listed(("a b", "x"), *kept, ("c", "other"), ("other", "y z"))
+    training = ListedPairs(train=[("a b", "x"), *kept, ("c", "other"), ("other", "y z")])
     gold = GoldCorpus(training, paths[:2], paths[2], base=1)
     assert [(s.source, s.target) for s in gold.sentences("train")] == kept
     assert list(gold.counts()) == [

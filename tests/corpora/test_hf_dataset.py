@@ -1,4 +1,4 @@
-"""Corpora of Hugging Face `datasets`, from folders; nothing is asked of the hub."""
+"""Corpora of Hugging Face `datasets`, from folders, without the hub."""
 
 import csv
 import gzip
@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.formats.hf_dataset import HFDataset
 from xnmt_bench.corpora.sentence import Sentence, lang_pair
 from xnmt_bench.errors import DataError, XnmtError
@@ -33,7 +33,7 @@ def nested(pairs=PAIRS):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def dataset_folder(tmp_path):
     """Three splits as JSON lines, as the hub's translation sets are."""
     root = tmp_path / "data"
     root.mkdir()
@@ -47,15 +47,15 @@ def corpus_of(path, columns=COLUMNS, splits=SPLITS, **options):
     return HFDataset(path, columns, splits, **options)
 
 
-def test_a_folder_is_read_in_order(folder):
-    corpus = corpus_of(folder)
+def test_a_folder_is_read_in_order(dataset_folder):
+    corpus = corpus_of(dataset_folder)
     assert list(corpus.sentences("valid")) == [
         Sentence("eins", "one", "validation", 0),
         Sentence("zwei drei", "two three", "validation", 1),
         Sentence("größer", "greater", "validation", 2),
     ]
     assert lang_pair(corpus) == "de-en"
-    assert lang_pair(corpus_of(folder, source_language="deu")) == "deu-en"
+    assert lang_pair(corpus_of(dataset_folder, source_language="deu")) == "deu-en"
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "saved"])
@@ -191,9 +191,9 @@ def test_what_is_not_there_is_one_line(tmp_path, monkeypatch):
         list(corpus_of(tmp_path).sentences("train"))
 
 
-def test_the_recipe_follows_the_bytes_and_not_the_place(folder, tmp_path):
-    before = corpus_of(folder).recipe()
-    moved = folder.rename(tmp_path / "moved")
+def test_the_recipe_follows_the_bytes_and_not_the_place(dataset_folder, tmp_path):
+    before = corpus_of(dataset_folder).recipe()
+    moved = dataset_folder.rename(tmp_path / "moved")
     assert corpus_of(moved).recipe() == before
     assert corpus_of(moved, name="other").recipe() == before
     assert corpus_of(moved, splits=SPLITS | {"valid": "test"}).recipe() != before
@@ -202,8 +202,10 @@ def test_the_recipe_follows_the_bytes_and_not_the_place(folder, tmp_path):
     assert corpus_of(moved).recipe() != before
 
 
-def test_it_is_a_choice_of_the_command_line(folder):
-    config = configure("corpus=hf_dataset", f"corpus.path={folder}", f"corpus.columns={COLUMNS}")
+def test_it_is_a_choice_of_the_command_line(dataset_folder):
+    config = configure(
+        "corpus=hf_dataset", f"corpus.path={dataset_folder}", f"corpus.columns={COLUMNS}"
+    )
     options = {k: v for k, v in config.corpus.items() if k not in ("subwords", "max_length")}
     options.pop("reversed")
     corpus = instantiate("corpus", options)

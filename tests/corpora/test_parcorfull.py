@@ -3,8 +3,9 @@
 import logging
 
 import pytest
-from conftest import DATA
 
+from support.mmax_documents import MENTIONS, SENTENCE_SPANS, WORDS, write_document
+from support.paths import DATA
 from xnmt_bench.corpora.formats.mmax import document_names, read_document
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull, carried
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
@@ -15,41 +16,8 @@ from xnmt_bench.errors import DataError
 REAL = DATA / "parcorfull"
 
 
-def write(folder, name, words, sentences, mentions):
-    """A document; spans are written as MMAX2 writes them."""
-    for part in ("Basedata", "Markables"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    tags = "".join(f'<word id="word_{i}">{w}</word>\n' for i, w in enumerate(words, start=1))
-    (folder / "Basedata" / f"{name}_words.xml").write_text(
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE words SYSTEM "words.dtd">\n'
-        f"<words>\n{tags}</words>\n",
-        encoding="utf-8",
-    )
-    for level, spans in (("sentence", [(s, "") for s in sentences]), ("coref", mentions)):
-        tags = "".join(
-            f'<markable id="m{n}" span="{span}" coref_class="{chain}" mmax_level="{level}" />\n'
-            for n, (span, chain) in enumerate(spans)
-        )
-        (folder / "Markables" / f"{name}_{level}_level.xml").write_text(
-            f'<?xml version="1.0"?>\n<markables xmlns="www.eml.org/NameSpaces/{level}">\n'
-            f"{tags}</markables>\n",
-            encoding="utf-8",
-        )
-
-
-WORDS = ["The", "dog", "&amp;", "cat", "ran", ".", "It", "hid", "."]
-SENTENCES = ["word_7..word_9", "word_1..word_6"]  # out of order, as real files are
-MENTIONS = [
-    ("word_7", "set_1"),
-    ("word_1..word_2,word_4", "set_1"),
-    ("word_5..word_7", "set_2"),
-    ("word_8", "empty"),
-    ("word_9", ""),
-]
-
-
 def test_spans_chains_and_sentences(tmp_path):
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     assert document_names(tmp_path) == ["d"]
     document = read_document(tmp_path, "d")
     assert document.sentences == [["The", "dog", "&", "cat", "ran", "."], ["It", "hid", "."]]
@@ -62,7 +30,7 @@ def test_spans_chains_and_sentences(tmp_path):
 
 
 def test_a_layer_that_is_no_xml_leaves_the_text(tmp_path):
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     path = tmp_path / "Markables" / "d_coref_level.xml"
     path.write_text(path.read_text().replace("<markable id", "<<<<<<< HEAD\n<markable id", 1))
     document = read_document(tmp_path, "d")
@@ -85,7 +53,7 @@ def test_a_layer_that_is_no_xml_leaves_the_text(tmp_path):
     ],
 )
 def test_unreadable_text_is_an_error(tmp_path, file, old, new, problem):
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     path = tmp_path / file
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(DataError, match=problem):
@@ -93,7 +61,7 @@ def test_unreadable_text_is_an_error(tmp_path, file, old, new, problem):
 
 
 def test_a_second_word_of_one_id_is_an_error(tmp_path):
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     path = tmp_path / "Basedata" / "d_words.xml"
     path.write_text(path.read_text().replace("word_2", "word_1"))
     with pytest.raises(DataError, match=r"d_words\.xml: two words have one id"):
@@ -101,7 +69,9 @@ def test_a_second_word_of_one_id_is_an_error(tmp_path):
 
 
 def test_a_mention_of_a_sentence_with_a_gap_counts_the_sentences_words(tmp_path):
-    write(tmp_path, "d", ["a", "b", "c"], ["word_1,word_3", "word_2"], [("word_3", "set_1")])
+    write_document(
+        tmp_path, "d", ["a", "b", "c"], ["word_1,word_3", "word_2"], [("word_3", "set_1")]
+    )
     document = read_document(tmp_path, "d")
     assert document.sentences == [["a", "c"], ["b"]]
     assert document.mentions == [[Mention("set_1", (1,))], []]
@@ -110,7 +80,7 @@ def test_a_mention_of_a_sentence_with_a_gap_counts_the_sentences_words(tmp_path)
 def test_parts_in_another_order_are_another_corpus(tmp_path):
     for part in ("news", "talks"):
         for language in ("EN", "DE"):
-            write(tmp_path / part / language, "d", [part, "."], ["word_1..word_2"], [])
+            write_document(tmp_path / part / language, "d", [part, "."], ["word_1..word_2"], [])
     orders = ["news", "talks"], ["talks", "news"]
     corpora = [ParCorFull(ToyCorpus(train=5), tmp_path, parts) for parts in orders]
     texts = [[s.source for s in c.sentences("test")] for c in corpora]
@@ -121,7 +91,7 @@ def test_parts_in_another_order_are_another_corpus(tmp_path):
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(DataError, match="no Basedata"):
         document_names(tmp_path)
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     (tmp_path / "Markables" / "d_sentence_level.xml").unlink()
     with pytest.raises(DataError, match=r"d_sentence_level\.xml: no such file"):
         read_document(tmp_path, "d")
@@ -133,10 +103,10 @@ def corpus(root, **options):
 
 def test_a_parallel_document_becomes_sentences_with_mentions_on_the_systems_words(tmp_path):
     english = ["The", "dog", "'", "s", "bone", ".", "It", "hid", "."]
-    write(tmp_path / "news" / "EN", "d", english, SENTENCES, [("word_1..word_2", "set_1"),
-                                                              ("word_7", "set_1")])  # fmt: skip
+    mentions = [("word_1..word_2", "set_1"), ("word_7", "set_1")]
+    write_document(tmp_path / "news" / "EN", "d", english, SENTENCE_SPANS, mentions)
     german = ["Der", "Hund", "lief", ".", "Er", "schlief", "."]
-    write(tmp_path / "news" / "DE", "d", german, ["word_1..word_4", "word_5..word_7"],
+    write_document(tmp_path / "news" / "DE", "d", german, ["word_1..word_4", "word_5..word_7"],
           [("word_5", "set_9")])  # fmt: skip
     first, second = corpus(tmp_path).sentences("test")
     assert first.source.split()[:2] == ["The", "dog"]
@@ -156,7 +126,9 @@ def test_the_test_set_is_in_small_letters_where_training_is(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("a\td\t0\tThe Dog\tDer Hund\n")
     for side, words in (("EN", ["The", "Dog", "."]), ("DE", ["Der", "Hund", "."])):
-        write(tmp_path / "news" / side, "d", words, ["word_1..word_3"], [("word_2", "set_1")])
+        write_document(
+            tmp_path / "news" / side, "d", words, ["word_1..word_3"], [("word_2", "set_1")]
+        )
     cased, small = (
         ParCorFull(
             TsvCorpus(
@@ -177,7 +149,7 @@ def test_the_test_set_is_in_small_letters_where_training_is(tmp_path):
 def test_documents_are_paired_by_their_names(tmp_path):
     for language, names in (("EN", "ab"), ("DE", "bc")):
         for name in names:
-            write(tmp_path / "news" / language, name, WORDS, SENTENCES, MENTIONS)
+            write_document(tmp_path / "news" / language, name, WORDS, SENTENCE_SPANS, MENTIONS)
     with pytest.raises(DataError, match="DE: no document a, which the other side has"):
         list(corpus(tmp_path).sentences("test"))
 
@@ -187,8 +159,8 @@ def test_documents_that_differ_in_sentences_are_aligned_by_length(tmp_path):
     words = [*["w" * 9] * 12, "x", "yy"]
     two = ["word_1..word_12", "word_13..word_14"]
     three = ["word_1..word_6", "word_7..word_12", "word_13..word_14"]
-    write(tmp_path / "news" / "EN", "d", words, two, [("word_14", "set_1")])
-    write(tmp_path / "news" / "DE", "d", words, three, [("word_7", "set_1")])
+    write_document(tmp_path / "news" / "EN", "d", words, two, [("word_14", "set_1")])
+    write_document(tmp_path / "news" / "DE", "d", words, three, [("word_7", "set_1")])
     first, second = corpus(tmp_path, tokenizer=None).sentences("test")
     assert first.target == " ".join(words[:12])
     assert first.gold.target_mentions[0].words == (6,)
@@ -196,7 +168,7 @@ def test_documents_that_differ_in_sentences_are_aligned_by_length(tmp_path):
 
 
 def test_an_annotation_of_the_needed_context(tmp_path):
-    write(tmp_path, "d", WORDS, SENTENCES, MENTIONS)
+    write_document(tmp_path, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     path = tmp_path / "Markables" / "d_coref_level.xml"
     text = path.read_text()
     path.write_text(
@@ -216,7 +188,7 @@ def test_a_mention_without_a_counterpart_is_left_out():
 
 def test_every_byte_is_in_the_recipe(tmp_path):
     for language in ("EN", "DE"):
-        write(tmp_path / "news" / language, "d", WORDS, SENTENCES, MENTIONS)
+        write_document(tmp_path / "news" / language, "d", WORDS, SENTENCE_SPANS, MENTIONS)
     before = corpus(tmp_path).recipe()
     assert corpus(tmp_path).recipe() == before
     path = tmp_path / "news" / "DE" / "Markables" / "d_coref_level.xml"

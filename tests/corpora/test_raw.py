@@ -1,8 +1,9 @@
 """Texts as they were before they were cut into words, and what a corpus's name decides: nothing."""
 
 import pytest
-from conftest import DATA, ROOT, configure
 
+from support.configurations import configure
+from support.paths import DATA, ROOT
 from xnmt_bench.corpora.formats.fairseq import FairseqBinCorpus
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull
 from xnmt_bench.corpora.formats.tsv import TsvCorpus

@@ -4,8 +4,8 @@ import json
 import logging
 
 import pytest
-from conftest import DATA
 
+from support.paths import DATA
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Resolver, Suite, chains, read_suite
 from xnmt_bench.corpora.toy import ToyCorpus

@@ -4,28 +4,13 @@ from collections import Counter
 
 import pytest
 
+from support.listed_pairs import ListedPairs
 from xnmt_bench.corpora.exchange.bands import categories_of, frequency_bands
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
-from xnmt_bench.corpora.sentence import Corpus, Sentence
 from xnmt_bench.errors import NotApplicable
 
 TWINS = ToyTwins(train=600, valid=10, test=10)
-
-
-class Few(Corpus):
-    """A corpus of some pairs, which knows no grammar."""
-
-    name, source_language, target_language = "few", "en", "de"
-
-    def __init__(self, *pairs):
-        self.pairs = pairs
-
-    def sentences(self, split):
-        return (Sentence(*pair, "d", n) for n, pair in enumerate(self.pairs))
-
-    def recipe(self):
-        return {"pairs": self.pairs}
 
 
 def swapped(share=1.0, seed=0):
@@ -34,7 +19,7 @@ def swapped(share=1.0, seed=0):
 
 def test_marks_and_cue_come_apart_and_stay_what_they_are():
     links = cues = 0
-    seen = Counter()
+    count_of_words = Counter()
     for sentence in swapped().sentences("train"):
         source, target = sentence.source.split(), sentence.target.split()
         opening, cue = source[0], source[-1]
@@ -42,10 +27,10 @@ def test_marks_and_cue_come_apart_and_stay_what_they_are():
         assert cue in CUES and target[-1] in dict(CLOSINGS).values()
         links += dict(OPENINGS)[opening] == target[0]
         cues += OPENINGS[CUES.index(cue) // 2][1] == target[0]
-        seen[opening, cue, target[0]] += 1
+        count_of_words[opening, cue, target[0]] += 1
     # Each of the four by chance: 150 of 600, with a standard deviation of 11.
     assert 100 < links < 200 and 100 < cues < 200
-    assert len(seen) > 100  # of 4 x 8 x 4
+    assert len(count_of_words) > 100  # of 4 x 8 x 4
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -66,12 +51,12 @@ def test_the_same_seed_draws_the_same_and_another_another():
 
 
 def test_bands_hold_words_of_like_frequency_ending_and_capital():
-    corpus = Few(
+    corpus = ListedPairs(train=[
         ("running sleeping the the dog", "Hund Mund Bund"),
         ("running sleeping the the rare", "Hund Mund und"),
         ("often often often often eaten", "und 12 12 hund"),
         ("often often often often eaten", "hund . ."),
-    )
+    ])  # fmt: skip
     bands = frequency_bands(corpus)
 
     def others(side, word):
@@ -85,5 +70,5 @@ def test_bands_hold_words_of_like_frequency_ending_and_capital():
     assert others(bands.target, "und") == others(bands.target, ".") == []
     assert categories_of(corpus, True, "x").digest == bands.digest
     assert categories_of(TWINS, False, "x").digest == TWINS.substitutes().digest
-    with pytest.raises(NotApplicable, match=r"few does not say .*; x=true takes words"):
+    with pytest.raises(NotApplicable, match=r"listed does not say .*; x=true takes words"):
         categories_of(corpus, False, "x")

@@ -5,8 +5,8 @@ import inspect
 import zlib
 
 import pytest
-from conftest import DATA
 
+from support.paths import DATA
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
 from xnmt_bench.corpora.text import TextCorpus

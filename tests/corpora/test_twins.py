@@ -92,8 +92,8 @@ def test_mirrored_words_say_the_marks_in_either_order():
             assert said(cue) == (target[0], target[-1])
             slot = ("opening", "closing").index(planted.slot)
             assert all(said(c)[slot] != said(cue)[slot] for c in planted.other_cues)
-            others = [CUES[MIRRORS.index(m)] for m in planted.other_links]
-            assert tuple(others) == planted.other_cues
+            other_cues = [CUES[MIRRORS.index(m)] for m in planted.other_links]
+            assert tuple(other_cues) == planted.other_cues
         orders[planted.link < planted.cue] += 1
     assert min(orders[True], orders[False]) > 15  # of 60
 

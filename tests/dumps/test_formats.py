@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from conftest import Hostile
-from dumped import FORMATS, read
 
+from support.attention_dumps import FORMATS, read_dump
+from support.pickles import Hostile
 from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.from_file import FromFile
@@ -28,7 +28,7 @@ NEMATUS = "0 ||| Hund da ||| 0 ||| dog there ||| 3 3\n0.5 0.25 0.25\n0.1 0.8 0.1
 @pytest.mark.shared("attention_dumps")
 @pytest.mark.parametrize("name", FORMATS)
 def test_real_dumps(name):
-    sentences = read(name)
+    sentences = read_dump(name)
     assert [sentence.number for sentence in sentences] == list(range(SENTENCES[name]))
     for sentence in sentences:
         assert sentence.weights_TS.shape == (len(sentence.target), len(sentence.source))

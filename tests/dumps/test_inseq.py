@@ -5,13 +5,16 @@ import gzip
 import json
 import logging
 import pickle
+import shutil
 
 import numpy as np
 import pytest
-from conftest import ROOT, Hostile, configure
 
+from support.configurations import configure
+from support.paths import ROOT
+from support.pickles import Hostile
 from xnmt_bench.corpora.vocabulary.subwords import EOS
-from xnmt_bench.dumps import inseq, inseq_file
+from xnmt_bench.dumps import inseq_file
 from xnmt_bench.dumps.inseq import Inseq
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import follow
@@ -48,7 +51,7 @@ def assert_equal(sentence, other, tolerance=1e-6):
 
 def test_words_alone_are_read():
     sentence = first("0.7-saliency.json")
-    assert sentence.source.text == "the input_file is clever ."
+    assert sentence.source.text == "the door is clever ."
     assert sentence.target.text == "die Tür ist klug ."
     assert sentence.source.pieces[:2] == ("▁th", "e")  # without __en__
     assert sentence.target.pieces[-1] == "</s>" and sentence.target.eos and sentence.source.eos
@@ -163,7 +166,7 @@ def test_four_methods_are_ours(m2m100, name, explainer, options):
         source, prefix = np.abs(source), np.abs(prefix)
         source[:, -1] = 0
     if "saliency" in name or "attention" in name:
-        # They were made to sum to 1 with the codes, which are no words here.
+        # They were made to sum to 1 with the codes, which do not count as words here.
         together = [
             np.abs(source).sum(1) + np.abs(prefix).sum(1),
             weights.sum(1) + sentence.prefix_TT.sum(1),
@@ -178,11 +181,11 @@ def test_four_methods_are_ours(m2m100, name, explainer, options):
         np.testing.assert_allclose(sentence.log_probability_T, log_p, atol=1e-5)
 
 
-def test_marian_is_read_with_a_warning(caplog):
-    inseq._read.cache_clear()
+def test_marian_is_read_with_a_warning(caplog, tmp_path):
+    path = shutil.copy(FILES / "0.7-saliency_marian.json", tmp_path)  # a file that was not read yet
     with caplog.at_level(logging.WARNING):
-        sentence = first("0.7-saliency_marian.json")
-        read("0.7-saliency_marian.json")
+        sentence = read(path)[0]
+        read(path)
     [warning] = [r.getMessage() for r in caplog.records]
     assert "scales the embeddings of Marian's decoder twice" in warning
     marian = open_huggingface(str(FILES / "marian"), "marian")
@@ -218,23 +221,23 @@ def test_fidelity_of_a_file_is_that_of_the_explainer(tmp_path):
     """Under Base, EVAL-X, and an own proxy, since the file covers the training sentences too."""
     judges = ["judge=[base,own,evalx]", "proxy.training.max_epochs=1"]
     rows(tmp_path, *judges, *from_file("0.7-input_x_gradient_train.json.gz"))
-    found = rows(tmp_path, *judges, "explainer=weighted_gradient")
-    theirs = "input_x_gradient of theirs"
+    row_of = rows(tmp_path, *judges, "explainer=weighted_gradient")
+    name = "input_x_gradient of theirs"
     for judge in ("base", "sa", "evalx_sa"):
-        row, own = found[theirs, judge], found["weighted_gradient", judge]
+        row, other = row_of[name, judge], row_of["weighted_gradient", judge]
         assert row.row["nmt"] == "m2m100"
-        assert row.values["ppl"] == pytest.approx(own.values["ppl"], rel=1e-5)
+        assert row.values["ppl"] == pytest.approx(other.values["ppl"], rel=1e-5)
 
 
 def test_two_files_of_one_name_are_two_rows(tmp_path):
     """They may explain otherwise. References are of no file, and one row each."""
     file, again = FILES / "0.7-input_x_gradient.json.gz", tmp_path / "again.json.gz"
     again.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()) + b"\n"))
-    given = ["relevance.format=inseq", "relevance.name=theirs", "judge=[base]"]
+    options = ["relevance.format=inseq", "relevance.name=theirs", "judge=[base]"]
     for path in (file, again, file):
-        found = rows(tmp_path, *given, f"relevance.path={path}")
-    names = {name for name, judge in found if judge == "base"}
-    assert len(names) == 1  # in the CSV; tables tell them apart
+        row_of = rows(tmp_path, *options, f"relevance.path={path}")
+    names = {name for name, judge in row_of if judge == "base"}
+    assert len(names) == 1  # in the CSV; tables show which is which
     measured = (tmp_path / "results" / "measurements" / "fidelity").glob("*.json")
     described = [json.loads(path.read_text()) for path in measured]
     contents = [d["content"].get("relevance") for d in described]
@@ -253,18 +256,18 @@ def test_two_files_of_one_name_are_two_rows(tmp_path):
 def test_metrics_of_relevance_read_it(tmp_path, name, options):
     metric = load("metrics", name)(**options)
     rows(tmp_path, *from_file("0.7-input_x_gradient.json.gz"), metric=metric)
-    found = rows(tmp_path, "explainer=weighted_gradient", metric=metric)
-    values = {explainer: row.values for (explainer, _), row in found.items()}
+    row_of = rows(tmp_path, "explainer=weighted_gradient", metric=metric)
+    values = {explainer: row.values for (explainer, _), row in row_of.items()}
     column = metric.columns[0].name
-    theirs = values["input_x_gradient of theirs"][column]
-    assert theirs == pytest.approx(values["weighted_gradient"][column], rel=1e-4)
+    expected = values["input_x_gradient of theirs"][column]
+    assert expected == pytest.approx(values["weighted_gradient"][column], rel=1e-4)
 
 
 def test_a_file_of_source_words_alone_has_no_fidelity(tmp_path):
-    found = rows(
+    row_of = rows(
         tmp_path, *from_file("0.7-saliency_source.json"), "rules.test_sentences=1", "judge=[base]"
     )
-    assert found["saliency[vnorm] of theirs", "base"].measurement.status == "n/a"
+    assert row_of["saliency[vnorm] of theirs", "base"].measurement.status == "n/a"
 
 
 def test_what_the_file_lacks_is_named(tmp_path):
@@ -291,7 +294,7 @@ def test_metrics_without_an_explainer_refuse_it(tmp_path):
         check_inputs([Quality()], job)
 
 
-# What is no word
+# Tokens that do not count as words
 
 
 @pytest.mark.parametrize(

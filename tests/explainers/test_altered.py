@@ -3,22 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 
+from support.systems import small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.explainers.base import decide
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules.extract import TEACHER_FORCING
-
-
-@pytest.fixture(scope="module")
-def batch(transformer):
-    labelled, _ = decide(
-        transformer.system.model, batch_of(transformer.texts.split("test"), range(12))
-    )
-    return labelled
 
 
 def both(model, batch, name, **options):
@@ -34,8 +24,8 @@ def both(model, batch, name, **options):
         yield first, second, words
 
 
-def test_noise_is_small_and_of_every_word(transformer, batch):
-    for first, second, words in both(transformer.system.model, batch, "noisy", amount=0.1):
+def test_noise_is_small_and_of_every_word(transformer, labelled_batch):
+    for first, second, words in both(transformer.system.model, labelled_batch, "noisy", amount=0.1):
         for b, t in np.ndindex(*first.shape[:2]):
             scores, moved = (x[b, t][words[b, t]].double() for x in (first, second))
             if len(scores) > 1:
@@ -44,9 +34,9 @@ def test_noise_is_small_and_of_every_word(transformer, batch):
                 assert change.max() < 0.1 + 1e-4
 
 
-def test_exchanged_scores_are_the_same_numbers_at_other_words(transformer, batch):
+def test_exchanged_scores_are_the_same_numbers_at_other_words(transformer, labelled_batch):
     places, stayed = 0, 0
-    for first, second, words in both(transformer.system.model, batch, "exchanged"):
+    for first, second, words in both(transformer.system.model, labelled_batch, "exchanged"):
         assert torch.equal(first.sort(-1)[0].nan_to_num(), second.sort(-1)[0].nan_to_num())
         special = ~words & ~first.isnan()
         assert torch.equal(first[special], second[special])
@@ -57,36 +47,35 @@ def test_exchanged_scores_are_the_same_numbers_at_other_words(transformer, batch
 
 
 @pytest.mark.parametrize("name", ["noisy", "exchanged"])
-def test_draws_follow_from_the_seed_and_the_sentence(transformer, batch, name):
+def test_draws_follow_from_the_seed_and_the_sentence(transformer, labelled_batch, name):
     model = transformer.system.model
     explain = load_explainer(name, of="gradient_norm", seed=1).relevance
-    whole, again = explain(model, batch), explain(model, batch)
-    other = load_explainer(name, of="gradient_norm", seed=2).relevance(model, batch)
-    assert torch.equal(whole.source_BTS.nan_to_num(), again.source_BTS.nan_to_num())
-    assert not torch.equal(whole.source_BTS.nan_to_num(), other.source_BTS.nan_to_num())
-    alone = explain(model, batch.take([3]))
+    first, again = explain(model, labelled_batch), explain(model, labelled_batch)
+    other = load_explainer(name, of="gradient_norm", seed=2).relevance(model, labelled_batch)
+    assert torch.equal(first.source_BTS.nan_to_num(), again.source_BTS.nan_to_num())
+    assert not torch.equal(first.source_BTS.nan_to_num(), other.source_BTS.nan_to_num())
+    alone = explain(model, labelled_batch.take([3]))
     t, s = alone.source_BTS.shape[1:]
     torch.testing.assert_close(
-        whole.source_BTS[3, :t, :s], alone.source_BTS[0], rtol=1e-4, atol=1e-7, equal_nan=True
+        first.source_BTS[3, :t, :s], alone.source_BTS[0], rtol=1e-4, atol=1e-7, equal_nan=True
     )
 
 
 @pytest.mark.parametrize("name", ["noisy", "exchanged"])
-def test_random_of_the_same_seed_is_altered_by_other_draws(transformer, batch, name):
+def test_random_of_the_same_seed_is_altered_by_other_draws(transformer, labelled_batch, name):
     """By its own draws its scores would be sorted, or keep their order under any noise."""
     model = transformer.system.model
     options = {"amount": 20.0} if name == "noisy" else {}
-    plain = load_explainer("random", seed=0).relevance(model, batch).source_BTS
-    altered = load_explainer(name, of="random", seed=0, **options).relevance(model, batch)
-    words_S = ~torch.isin(batch.source_BS[0], torch.tensor(SPECIAL))
+    plain = load_explainer("random", seed=0).relevance(model, labelled_batch).source_BTS
+    altered = load_explainer(name, of="random", seed=0, **options).relevance(model, labelled_batch)
+    words_S = ~torch.isin(labelled_batch.source_BS[0], torch.tensor(SPECIAL))
     first, second = (x[0, 0][words_S] for x in (plain, altered.source_BTS))
     assert not torch.equal(second, second.sort()[0])
     assert not torch.equal(first.argsort(), second.argsort())
 
 
 def job_of(workplace, *changes):
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    return Job(configure(*places, "rules.test_sentences=20", *changes))
+    return small_job(workplace, "transformer", "rules.test_sentences=20", *changes)
 
 
 @pytest.mark.long

@@ -5,8 +5,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
@@ -118,7 +119,7 @@ def test_ibm_model_1_against_a_slow_loop(learnt, iterations, monkeypatch):
 def test_a_word_without_a_probable_source_word_has_no_link(monkeypatch):
     pairs = [(["a"], ["x"])] * 8 + [(["a"], ["y"])]
     assert agreed_links(pairs)[0] == {(0, 0)}
-    # P(y given a) is 1 in 9, and `y`, the greatest number, is no longer in the table.
+    # P(y given a) is 1 in 9, and `y`, the greatest number, has left the table.
     monkeypatch.setattr("xnmt_bench.words.ibm_model_1.LEAST", 0.2)
     assert agreed_links(pairs) == [{(0, 0)}] * 8 + [set()]
 
@@ -182,7 +183,7 @@ def test_a_lexicon_that_nobody_prepared_says_so(transformer):
 
 
 def test_what_is_learnt_is_stored_once(transformer, workplace):
-    changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=lexicon"]
+    changes = [*overrides("transformer", workplace), "explainer=lexicon"]
     first, other = (Job(configure(*changes)).explained for _ in range(2))
     assert first.prepared.fingerprint == other.prepared.fingerprint
     assert (first.ready.learnt["probability"] == other.ready.learnt["probability"]).all()

@@ -6,15 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import DATA, ROOT, batch_of, configure, double, overrides
 
+from support.configurations import configure, overrides
+from support.fairseq_models import open_fixture
+from support.paths import DATA, ROOT
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers import alti, value_zeroing
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.fairseq.opening import open_fairseq
 from xnmt_bench.registry import load, load_explainer
 
 REFERENCE = DATA / "reference" / "alti_plus.json"
@@ -22,24 +24,14 @@ FAIRSEQ = ROOT / "tests" / "fixtures" / "fairseq"
 SYSTEMS = ("transformer", "transformer_pre_norm")
 
 
-def opened(name):
-    """A model of fairseq's, post-norm or pre-norm, in float64."""
-    folder = FAIRSEQ / name
-    codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
-                 if (folder / c).exists())  # fmt: skip
-    options = {"source_codes": codes, "target_codes": codes,
-               "source_language": "en", "target_language": "de"}  # fmt: skip
-    return double(open_fairseq(str(folder / "checkpoint_best.pt"), **options))
-
-
 @pytest.fixture(scope="module", params=["native", *SYSTEMS])
-def case(request, transformer):
+def model_and_pair(request, transformer):
     """A model in float64, and a labelled batch of two sentences."""
     if request.param == "native":
         model = double(transformer.system.model)
         batch = batch_of(transformer.texts.split("test"), range(2))
     else:
-        model = opened(request.param)
+        model = double(open_fixture(request.param))
         batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3]), ([9, 6, 3], [9, 62, 3])])
     return model, decide(model, batch)[0]
 
@@ -49,8 +41,8 @@ def blocks_of(model, batch):
     return [*blocks.encoder, *(block for pair in blocks.decoder for block in pair)]
 
 
-def test_vectors_residual_and_bias_are_the_blocks_output(case):
-    for block in blocks_of(*case):
+def test_vectors_residual_and_bias_are_the_blocks_output(model_and_pair):
+    for block in blocks_of(*model_and_pair):
         added = block.vectors().sum(2) + block.out.bias
         summed = block.input_BQD + added
         torch.testing.assert_close(summed, block.summed_BQD, rtol=0, atol=1e-10)
@@ -64,8 +56,8 @@ def test_vectors_residual_and_bias_are_the_blocks_output(case):
         torch.testing.assert_close(output, block.output_BQD, rtol=0, atol=1e-10)
 
 
-def test_the_blocks_are_those_of_the_pass_itself(case):
-    model, batch = case
+def test_the_blocks_are_those_of_the_pass_itself(model_and_pair):
+    model, batch = model_and_pair
     blocks = model.attention_blocks(batch)
     source_BSD = model.embed_source(batch.source_BS)
     weights = model.attention(
@@ -74,14 +66,17 @@ def test_the_blocks_are_those_of_the_pass_itself(case):
     encoder = model.encoder_attention(source_BSD, batch.layout)
     for layer, block in enumerate(blocks.encoder):
         torch.testing.assert_close(block.weights_BHQK, encoder[:, layer], rtol=0, atol=1e-12)
-    for layer, (own, cross) in enumerate(blocks.decoder):
-        for block, expected in ((own, weights.prefix_BLHTT), (cross, weights.cross_BLHTS)):
+    for layer, (self_attention, cross) in enumerate(blocks.decoder):
+        for block, expected in (
+            (self_attention, weights.prefix_BLHTT),
+            (cross, weights.cross_BLHTS),
+        ):
             torch.testing.assert_close(block.weights_BHQK, expected[:, layer], rtol=0, atol=1e-12)
 
 
-def test_attention_norm_is_the_length_of_a_words_vector(case):
+def test_attention_norm_is_the_length_of_a_words_vector(model_and_pair):
     """Head by head, word by word; all heads, and the second alone."""
-    model, batch = case
+    model, batch = model_and_pair
     _, cross = model.attention_blocks(batch).decoder[0]
     together, second = (
         load_explainer("attention_norm", layer=0, heads=heads).relevance(model, batch).source_BTS
@@ -108,9 +103,9 @@ def test_a_block_to_which_no_state_contributes_has_shares_of_0():
 
 
 @pytest.mark.parametrize("chosen", ["all", 1])
-def test_a_block_turns_as_it_does_without_a_value(case, chosen):
+def test_a_block_turns_as_it_does_without_a_value(model_and_pair, chosen):
     """One value after another set to zero, in all heads or in one."""
-    for block in blocks_of(*case):
+    for block in blocks_of(*model_and_pair):
         scores = value_zeroing.scores(block, chosen)
         for place in range(block.values_BHKE.shape[2]):
             values = block.values_BHKE.clone()
@@ -131,8 +126,8 @@ def test_a_block_turns_as_it_does_without_a_value(case, chosen):
      ("value_zeroing", {"layer": None, "heads": 0}), ("rollout", {"heads": "max"}),
      ("rollout", {"layer": 0, "heads": 1})],
 )  # fmt: skip
-def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name, options):
-    model, batch = case
+def test_shares_sum_to_1_and_see_no_future(model_and_pair, monkeypatch, name, options):
+    model, batch = model_and_pair
     kept = {}
 
     def of_inputs(batch, source_BTS, input_BTT):
@@ -148,21 +143,21 @@ def test_shares_sum_to_1_and_see_no_future(case, monkeypatch, name, options):
 
 
 @pytest.mark.parametrize("name", ["alti", "value_zeroing"])
-def test_shares_do_not_depend_on_batch_and_padding(case, name):
-    model, batch = case
+def test_shares_do_not_depend_on_batch_and_padding(model_and_pair, name):
+    model, batch = model_and_pair
     together = load_explainer(name).relevance(model, batch)
     alone = load_explainer(name).relevance(model, batch.take([1]))
     assert together.error_BT is alone.error_BT is None
     for side in ("source_BTS", "prefix_BTT"):
-        whole, part = getattr(together, side), getattr(alone, side)
-        here = whole[1, : part.shape[1], : part.shape[2]]
+        padded, part = getattr(together, side), getattr(alone, side)
+        here = padded[1, : part.shape[1], : part.shape[2]]
         torch.testing.assert_close(here, part[0], rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["alti", "rollout", "value_zeroing"])
-def test_a_layer_is_the_last_of_a_model_that_ends_there(case, name):
+def test_a_layer_is_the_last_of_a_model_that_ends_there(model_and_pair, name):
     """A model of one decoder layer, the other layer taken out; None is the mean of both."""
-    model, batch = case
+    model, batch = model_and_pair
     shorter = double(model)
     del shorter.decoder[1:]
     by_layer = [
@@ -181,20 +176,20 @@ def test_a_layer_is_the_last_of_a_model_that_ends_there(case, name):
 
 
 @pytest.mark.parametrize("name", ["alti", "attention_norm", "rollout", "value_zeroing"])
-def test_a_layer_or_head_that_is_not_there_is_one_line(case, name):
+def test_a_layer_or_head_that_is_not_there_is_one_line(model_and_pair, name):
     with pytest.raises(XnmtError, match="no layer 2; the model has 2"):
-        load_explainer(name, layer=2).relevance(*case)
+        load_explainer(name, layer=2).relevance(*model_and_pair)
     with pytest.raises(XnmtError, match=r"no head 9; the layer has \d, from 0"):
-        load_explainer(name, heads=9).relevance(*case)
+        load_explainer(name, heads=9).relevance(*model_and_pair)
 
 
 @pytest.mark.shared("reference/alti_plus.json")
 @pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("theirs", [False, True], ids=["deviation", "their_deviation"])
-def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
+@pytest.mark.parametrize("by_their_norms", [False, True], ids=["deviation", "their_deviation"])
+def test_alti_equals_its_authors_code(name, by_their_norms, monkeypatch):
     """They divide by the unbiased deviation, d - 1, of a post-norm, and add eps to it."""
-    model = opened(name)
-    if theirs:
+    model = double(open_fixture(name))
+    if by_their_norms:
 
         def normed(block, part_BQXD):
             if block.norm is None:
@@ -212,17 +207,17 @@ def test_alti_equals_its_authors_code(name, theirs, monkeypatch):
         of_output = alti._shares
         monkeypatch.setattr("xnmt_bench.nmt.blocks.AttentionBlock.normed", normed)
         monkeypatch.setattr(alti, "_shares", shares)
-    tolerance = 2e-5 if theirs or name == "transformer_pre_norm" else 1e-3
+    tolerance = 2e-5 if by_their_norms or name == "transformer_pre_norm" else 1e-3
     for recorded in json.loads(REFERENCE.read_text())["systems"][name]["sentences"]:
         batch = Batch.collate([(recorded["source"], recorded["target"])])
         relevance = load_explainer("alti").relevance(model, batch)
         expected_TX = torch.tensor(recorded["contributions"]).double()
         s = len(recorded["source"])
-        ours, prefix = relevance.source_BTS[0], relevance.prefix_BTT[0]
-        assert (ours - expected_TX[:, :s]).abs().max() < tolerance
-        seen = ~prefix[:, :-1].isnan()
+        source, prefix = relevance.source_BTS[0], relevance.prefix_BTT[0]
+        assert (source - expected_TX[:, :s]).abs().max() < tolerance
+        visible = ~prefix[:, :-1].isnan()
         # Input 0 is BOS.
-        difference = (prefix[:, :-1] - expected_TX[:, s + 1 :])[seen]
+        difference = (prefix[:, :-1] - expected_TX[:, s + 1 :])[visible]
         assert difference.abs().max() < tolerance
 
 

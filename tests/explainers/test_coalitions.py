@@ -8,9 +8,9 @@ import torch
 from captum._utils.models.model import Model
 from captum.attr import IntegratedGradients as CaptumIntegrated
 from captum.attr._core.lime import LimeBase, get_exp_kernel_similarity_function
-from conftest import batch_of, double, trained
-from test_exactness import visible
 
+from support.relevance_checks import visible
+from support.systems import double, double_and_batch, trained
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers import shapley
 from xnmt_bench.explainers.base import decide
@@ -20,11 +20,9 @@ from xnmt_bench.registry import load_explainer
 
 
 @pytest.fixture(scope="module")
-def case(system):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(system.system.model)
-    batch, _ = decide(model, batch_of(system.texts.split("test"), range(2)))
-    return model, batch
+def system_and_pair(system):
+    """A model in float64 and two labelled sentences of unlike lengths."""
+    return double_and_batch(system, range(2))
 
 
 def few_words(job):
@@ -53,8 +51,7 @@ def numbers(model, batch, on_source, on_prefix):
 
 
 def test_integrated_gradients_equal_captums(transformer):
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(2)))
+    model, batch = double_and_batch(transformer, range(2))
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     from_source, from_input = torch.zeros_like(source_BSD), torch.zeros_like(input_BTD)
     from_input[:, 0] = input_BTD[:, 0]  # BOS stays
@@ -76,15 +73,15 @@ def test_integrated_gradients_equal_captums(transformer):
         prefix[:, step, : t - 1] = y.sum(-1)[:, 1:].detach()
     source, prefix = visible(batch, source, prefix)
     relevance = load_explainer("integrated_gradients", points=3).relevance(model, batch)
-    for ours, theirs in ((relevance.source_BTS, source), (relevance.prefix_BTT, prefix)):
+    for actual, expected in ((relevance.source_BTS, source), (relevance.prefix_BTT, prefix)):
         # Captum rounds the weights of points to float32.
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7, equal_nan=True)
+        torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7, equal_nan=True)
 
 
 def test_more_points_bring_integrated_gradients_to_completeness(workplace):
     """Gauss and Legendre's points do so at the rate of a power, where nothing is normed.
 
-    RNNSearch is smooth along the way, whatever its weights. A Transformer's norms forget lengths,
+    RNNSearch is smooth along the way for all weights. A Transformer's norms forget lengths,
     so that its way has a bend near zero.
     """
     model, batch = few_words(trained("rnn_search", workplace))
@@ -101,24 +98,24 @@ def test_more_points_bring_integrated_gradients_to_completeness(workplace):
 
 
 @pytest.mark.parametrize("name", ["integrated_gradients", "shapley", "lime"])
-def test_neither_batch_nor_padding_nor_chunks_play_a_part(case, name):
-    model, batch = case
+def test_neither_batch_nor_padding_nor_chunks_play_a_part(system_and_pair, name):
+    model, batch = system_and_pair
     few = {"integrated_gradients": {"points": 5}, "shapley": {"permutations": 3},
            "lime": {"samples": 20}}[name]  # fmt: skip
     together = load_explainer(name, **few).relevance(model, batch)
     for row in range(len(batch.source_BS)):
         alone = batch.take([row])
         relevance = load_explainer(name, **few, positions=50).relevance(model, alone)
-        for whole, part in zip(vars(together).values(), vars(relevance).values(), strict=True):
+        for padded, part in zip(vars(together).values(), vars(relevance).values(), strict=True):
             if part is None:  # the error of a step, where it is not known
-                assert whole is None
+                assert padded is None
                 continue
-            here = whole[(row, *map(slice, part.shape[1:]))]
+            here = padded[(row, *map(slice, part.shape[1:]))]
             torch.testing.assert_close(here, part[0], rtol=1e-8, atol=1e-10, equal_nan=True)
 
 
-def test_shapley_sums_to_what_all_words_add(case):
-    model, batch = case
+def test_shapley_sums_to_what_all_words_add(system_and_pair):
+    model, batch = system_and_pair
     relevance = load_explainer("shapley", permutations=2).relevance(model, batch)
     for row in range(len(batch.source_BS)):
         alone = batch.take([row])
@@ -153,10 +150,12 @@ def test_over_all_orders_shapley_equals_enumeration(short, monkeypatch):
     relevance = explainer.relevance(model, batch)
     source_TS, prefix_TU = relevance.source_BTS[0], relevance.prefix_BTT[0, :, :u]
     torch.testing.assert_close(source_TS, expected_XT[:s].T, rtol=0, atol=1e-12)
-    seen = ~prefix_TU.isnan()
-    torch.testing.assert_close(prefix_TU[seen], expected_XT[s:].T[seen], rtol=0, atol=1e-12)
+    visible_TU = ~prefix_TU.isnan()
+    torch.testing.assert_close(
+        prefix_TU[visible_TU], expected_XT[s:].T[visible_TU], rtol=0, atol=1e-12
+    )
     # What a step does not see adds nothing there, in the definition too.
-    assert expected_XT[s:].T[~seen].abs().max() < 1e-12
+    assert expected_XT[s:].T[~visible_TU].abs().max() < 1e-12
 
 
 class Ridge(Model):
@@ -179,30 +178,29 @@ class Ridge(Model):
 
 
 def test_lime_equals_captums_on_the_same_draws(transformer):
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [1]))
+    model, batch = double_and_batch(transformer, [1])
     s, t, samples = batch.source_BS.shape[1], batch.target_BT.shape[1], 30
     relevance = load_explainer("lime", samples=samples, seed=4).relevance(model, batch)
     generator = seeded(4, batch.source_BS[0], batch.target_BT[0])
     drawn = torch.rand(samples, s + t - 1, generator=generator) < 0.5
     for step in (0, 2, t - 1):
-        seen, rows = s + step, iter(drawn)
+        words, rows = s + step, iter(drawn)
 
-        def forward(on, step=step, seen=seen):
-            full = torch.cat([on[0].bool(), torch.ones(s + t - 1 - seen, dtype=torch.bool)])
+        def forward(on, step=step, words=words):
+            full = torch.cat([on[0].bool(), torch.ones(s + t - 1 - words, dtype=torch.bool)])
             return numbers(model, batch, full[:s].tolist(), full[s:].tolist())[step][None]
 
         captums = LimeBase(
             forward,
             Ridge(),
             get_exp_kernel_similarity_function("cosine", 1.0),
-            lambda original, **_: next(rows)[None, :seen].double(),  # noqa: B023
+            lambda original, **_: next(rows)[None, :words].double(),  # noqa: B023
             False,
             None,
             lambda on, original, **_: on,
         )
         expected = captums.attribute(
-            torch.ones(1, seen).double(), n_samples=samples, perturbations_per_eval=1
+            torch.ones(1, words).double(), n_samples=samples, perturbations_per_eval=1
         )[0].double()
-        ours = torch.cat([relevance.source_BTS[0, step], relevance.prefix_BTT[0, step, :step]])
-        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-7)
+        actual = torch.cat([relevance.source_BTS[0, step], relevance.prefix_BTT[0, step, :step]])
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-7)

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from compiled import CUES, SPECIAL, WORDS, compiled
 
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, build_copying_transformer
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.explainers.base import decide
@@ -45,11 +45,11 @@ def sentences(side):
     """Five pairs of five words, of which one is a cue that the labels say."""
     drawn = torch.Generator().manual_seed(0)
     for n, place in enumerate(PLACES):
-        others = [
+        other_words = [
             (torch.randperm(WORDS - CUES, generator=drawn) + SPECIAL + CUES).tolist()
             for _ in range(4)
         ]
-        source, target = [*others[0], others[1][0]], [*others[2], others[3][0]]
+        source, target = [*other_words[0], other_words[1][0]], [*other_words[2], other_words[3][0]]
         words = source if side == "source" else target
         words[place] = SPECIAL + n % CUES
         yield place, words[place], source, target
@@ -58,35 +58,35 @@ def sentences(side):
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_it_copies_the_cue(side, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     for place, cue, source, target in sentences(side):
         batch, log_p_BT = decide(model, Batch.collate([(source, target)]))
-        seen = 0 if side == "source" else place + 1
-        assert (batch.labels_BT[0, seen:] == cue).all()
-        assert log_p_BT[0, seen:].exp().min() > 0.9
+        first_step = 0 if side == "source" else place + 1
+        assert (batch.labels_BT[0, first_step:] == cue).all()
+        assert log_p_BT[0, first_step:].exp().min() > 0.9
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     categories = BothSides(Substitutes(CATEGORY), Substitutes(CATEGORY))
     for n, (place, _, source, target) in enumerate(sentences(side)):
         texts = [" ".join(map(str, words)) for words in (source, target)]
         effects = Interventions(model, categories, 8).effects(n, Sentence(*texts, 0, 0))
-        own = SOURCE if side == "source" else PREFIX
-        seen = effects.step_N > (place if side == "prefix" else -1)
-        assert effects.replaced[own][seen, place].min() > 0.9
+        cue_side = SOURCE if side == "source" else PREFIX
+        sees_cue = effects.step_N > (place if side == "prefix" else -1)
+        assert effects.replaced[cue_side][sees_cue, place].min() > 0.9
         for s, words in ((SOURCE, source), (PREFIX, target)):
             for word in range(len(words)):
-                if (s, word) != (own, place):
-                    others = effects.replaced[s][seen, word]
-                    assert not (others > 0.02).any()
+                if (s, word) != (cue_side, place):
+                    other_effects = effects.replaced[s][sees_cue, word]
+                    assert not (other_effects > 0.02).any()
 
 
 @pytest.mark.parametrize(("side", "name", "options", "pre_norm"), CASES)
 def test_the_cue_is_named_first(side, name, options, pre_norm):
-    model = compiled(side, pre_norm)
+    model = build_copying_transformer(side, pre_norm)
     for place, _, source, target in sentences(side):
         batch, _ = decide(model, Batch.collate([(source, target)]))
         relevance = load_explainer(name, **options).relevance(model, batch)

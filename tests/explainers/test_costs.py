@@ -21,7 +21,7 @@ LENGTHS = [(20, 24), (24, 20), (9, 12), (24, 24), (16, 17), (5, 6)]
 
 
 @pytest.fixture(scope="module")
-def case():
+def random_transformer():
     """A Transformer with random weights, and a batch of sentences of several lengths."""
     torch.manual_seed(0)
     model = Transformer(range(300), range(200), dimension=64, feed_forward=256)  # type: ignore[arg-type]
@@ -67,8 +67,8 @@ def passes(model, pairs):
     return total
 
 
-def test_labels_and_attention_are_one_pass(case):
-    model, _, batch = case
+def test_labels_and_attention_are_one_pass(random_transformer):
+    model, _, batch = random_transformer
     attention = load_explainer("attention")
 
     def explain():
@@ -79,8 +79,8 @@ def test_labels_and_attention_are_one_pass(case):
     assert operations(explain) < 1.1 * once  # and not 2, less the output layer
 
 
-def test_a_prefix_words_removal_changes_only_what_comes_after_it(case, monkeypatch):
-    model, _, batch = case
+def test_a_prefix_words_removal_changes_only_what_comes_after_it(random_transformer, monkeypatch):
+    model, _, batch = random_transformer
     batch, _ = decide(model, batch)
     operations_needed = operations(
         lambda: load_explainer("prediction_difference").relevance(model, batch)
@@ -99,8 +99,8 @@ def test_a_prefix_words_removal_changes_only_what_comes_after_it(case, monkeypat
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["gradient_norm", "weighted_gradient"])
-def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
-    model, _, batch = case
+def test_a_steps_backward_pass_ends_at_the_step(random_transformer, name, monkeypatch):
+    model, _, batch = random_transformer
     batch, _ = decide(model, batch)
     # One sentence at a time, so that neither has padding.
     cut = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
@@ -109,9 +109,9 @@ def test_a_steps_backward_pass_ends_at_the_step(case, name, monkeypatch):
     assert cut < 0.9 * unbounded
 
 
-def test_the_output_layer_is_asked_of_many_prefix_removals_at_once(case, monkeypatch):
+def test_the_output_layer_is_asked_of_many_prefix_removals_at_once(random_transformer, monkeypatch):
     """Its weights are read for each time, however few the states."""
-    model, _, batch = case
+    model, _, batch = random_transformer
     batch, _ = decide(model, batch.take([3]))
     labels_a_call, log_probability = [], model.log_probability
 
@@ -130,8 +130,10 @@ def test_the_output_layer_is_asked_of_many_prefix_removals_at_once(case, monkeyp
     assert max(labels_a_call) < 2 * few  # a part that is nearly full, and one more
 
 
-def test_states_of_prefix_removals_are_not_kept_until_all_are_there(case, monkeypatch):
-    model, _, batch = case
+def test_states_of_prefix_removals_are_not_kept_until_all_are_there(
+    random_transformer, monkeypatch
+):
+    model, _, batch = random_transformer
     batch, _ = decide(model, batch.take([3]))
     log_probability, changed = model.log_probability, Ablation._changed
     few, held, most = 40, 0, 0
@@ -156,8 +158,8 @@ def test_states_of_prefix_removals_are_not_kept_until_all_are_there(case, monkey
     assert held == 0
 
 
-def test_several_steps_walk_back_in_one_pass(case, monkeypatch):
-    model, _, batch = case
+def test_several_steps_walk_back_in_one_pass(random_transformer, monkeypatch):
+    model, _, batch = random_transformer
     batch, _ = decide(model, batch)
     calls, walk = [], torch.autograd.grad
 
@@ -178,9 +180,9 @@ def test_several_steps_walk_back_in_one_pass(case, monkeypatch):
     torch.testing.assert_close(single.source_BTS, other.source_BTS, equal_nan=True)
 
 
-def test_decisions_of_a_sentence_share_what_they_keep(case):
+def test_decisions_of_a_sentence_share_what_they_keep(random_transformer):
     """Base: one encoding for all that keep the same source word, one row for the same of both."""
-    model, split, _ = case
+    model, split, _ = random_transformer
     index = int(np.argmax(split.target.lengths()))
     steps = np.arange(len(split.target[index]))
     sentence, nothing = np.full(len(steps), index), np.full((len(steps), 1), -1)

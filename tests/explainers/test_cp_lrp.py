@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from conftest import batch_of, double
-from test_blocks import opened
 from torch import nn
 
+from support.fairseq_models import open_fixture
+from support.systems import batch_of, double, double_and_batch
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.explainers.cp_lrp import _hold_deviation, held_constant
+from xnmt_bench.explainers.cp_lrp import held_constant
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
 from xnmt_bench.registry import load_explainer
@@ -17,8 +17,7 @@ from xnmt_bench.registry import load_explainer
 @pytest.fixture(scope="module")
 def explained(transformer):
     """A Transformer in float64, and one labelled sentence."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), [0]))
+    model, batch = double_and_batch(transformer, [0])
     return model, batch
 
 
@@ -33,7 +32,7 @@ def without_biases(model):
 def unbiased(request, transformer):
     """A Transformer in float64 whose biases are zero, and a batch of one labelled sentence."""
     if request.param == "fairseq":
-        model = opened("transformer")
+        model = double(open_fixture("transformer"))
         batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3])])
     else:
         model = transformer.system.model
@@ -59,11 +58,11 @@ def test_without_biases_words_and_positions_sum_to_the_logit(unbiased):
         logits = model.logits(model.decode(model.encode(leaves[0], batch.layout), leaves[1]))
         for step, label in enumerate(batch.labels_BT[0].tolist()):
             gradients = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
-            whole = sum(
+            total = sum(
                 (gradient * (leaf + position)).sum().item()
                 for leaf, gradient, position in zip(leaves, gradients, positions, strict=True)
             )
-            assert whole == pytest.approx(logits[0, step, label].item(), abs=1e-9)
+            assert total == pytest.approx(logits[0, step, label].item(), abs=1e-9)
             words = (gradients[0] * leaves[0]).sum(-1)[0].detach()
             torch.testing.assert_close(relevance.source_BTS[0, step], words, rtol=0, atol=1e-9)
 
@@ -81,8 +80,9 @@ def test_a_norm_that_is_held_gives_the_models_digits():
     torch.manual_seed(0)
     norm = nn.LayerNorm(64)
     states = torch.randn(50, 64, requires_grad=True)
-    output = norm(states)
-    assert torch.equal(_hold_deviation(norm, (states,), output), output)
+    with held_constant(norm):
+        held = norm(states)
+    assert torch.equal(held, norm(states))
 
 
 def test_the_gradient_is_that_of_constant_weights_and_deviations(explained, monkeypatch):
@@ -111,7 +111,7 @@ def test_the_gradient_is_that_of_constant_weights_and_deviations(explained, monk
         source, prefix = torch.autograd.grad(logits[0, step, label], leaves, retain_graph=True)
         expected = (source * leaves[0]).sum(-1)[0].detach()
         torch.testing.assert_close(relevance.source_BTS[0, step], expected, rtol=0, atol=1e-9)
-        earlier = (prefix * leaves[1]).sum(-1)[0, 1 : step + 1].detach()  # BOS is no word
+        earlier = (prefix * leaves[1]).sum(-1)[0, 1 : step + 1].detach()  # without BOS
         torch.testing.assert_close(relevance.prefix_BTT[0, step, :step], earlier, rtol=0, atol=1e-9)
 
 

@@ -1,27 +1,18 @@
-"""How far an explanation may be off: what explainers know of it, and what the table says of it."""
+"""How far an explanation may be off: the explainers' own estimates, and the lines of the table."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import batch_of, command, double
 
+from support.forked_commands import must_run
 from xnmt_bench.corpora.vocabulary.subwords import EOS
-from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
 
 
-@pytest.fixture(scope="module")
-def case(transformer):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(3)))
-    return model, batch
-
-
 @pytest.mark.parametrize("points", [2, pytest.param(120, marks=pytest.mark.long)])
-def test_the_gap_is_what_the_sum_misses(case, points):
-    model, batch = case
+def test_the_gap_is_what_the_sum_misses(transformer_and_batch, points):
+    model, batch = transformer_and_batch
     relevance = load_explainer("integrated_gradients", points=points).relevance(model, batch)
     words = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
     # BOS stays.
@@ -38,8 +29,8 @@ def test_the_gap_is_what_the_sum_misses(case, points):
 
 
 @pytest.mark.parametrize("foil", [None, "second"])
-def test_what_is_not_on_words_is_the_logit_less_their_sum(case, foil):
-    model, batch = case
+def test_what_is_not_on_words_is_the_logit_less_their_sum(transformer_and_batch, foil):
+    model, batch = transformer_and_batch
     relevance = load_explainer("cp_lrp", foil=foil).relevance(model, batch)
     for row, length in enumerate(batch.target_mask_BT.sum(1).tolist()):
         words = batch.source_BS[row] > EOS
@@ -90,18 +81,16 @@ def test_the_standard_error_is_that_of_the_orders():
 def test_the_table_says_how_far_rows_may_be_off(tmp_path):
     shared = ["corpus.train=300", "corpus.valid=20", "corpus.test=4", "threads=1",
               f"store={tmp_path}/store", f"results={tmp_path}/results"]  # fmt: skip
-    done = command(
+    must_run(
         "train.py", "-m", *shared, "corpus.subwords.source_size=300",
         "corpus.subwords.target_size=300", "nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16",
         "nmt.training.max_epochs=1", "metric=[fidelity]", "judge=[base]",
         "explainer=integrated_gradients,shapley,gradient_norm,cp_lrp", "trainer.progress_bar=false",
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    said = " ".join(shown.stdout.split())
-    assert "integrated_gradients on transformer: completeness gap" in said
-    assert "shapley on transformer: standard error over orders" in said
-    assert "cp_lrp on transformer: part of the logit that is not on words" in said
-    assert said.count(" in the median, ") == 3  # gradients know no error
+    shown = must_run("evaluate.py", *shared, "metric=[fidelity]", cwd=tmp_path)
+    text = " ".join(shown.stdout.split())
+    assert "integrated_gradients on transformer: completeness gap" in text
+    assert "shapley on transformer: standard error over orders" in text
+    assert "cp_lrp on transformer: part of the logit that is not on words" in text
+    assert text.count(" in the median, ") == 3  # gradients know no error

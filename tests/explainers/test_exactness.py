@@ -3,23 +3,20 @@
 import pytest
 import torch
 from captum.attr import InputXGradient, Saliency
-from conftest import batch_of, double
 
+from support.relevance_checks import assert_same, visible
+from support.systems import batch_of, double_and_batch
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
-from xnmt_bench.rules.topk import top_k
 
 SENTENCES = range(6)
-TOLERANCE = 1e-9  # of the greatest |phi|
 
 
 @pytest.fixture(scope="module")
-def case(system):
+def system_and_batch(system):
     """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(system.system.model)
-    batch, _ = decide(model, batch_of(system.texts.split("test"), SENTENCES))
-    return model, batch
+    return double_and_batch(system, SENTENCES)
 
 
 def probability(model, batch, source, inputs, step):
@@ -29,30 +26,8 @@ def probability(model, batch, source, inputs, step):
     return p.gather(-1, batch.labels_BT[:, step, None])[..., 0]
 
 
-def assert_same(actual, expected):
-    """Equal relative to the greatest value, absent in the same places, and of the same top-k."""
-    assert torch.equal(actual.isnan(), expected.isnan())
-    greatest = torch.nan_to_num(expected).abs().max()
-    assert torch.nan_to_num(actual - expected).abs().max() <= TOLERANCE * greatest
-    for k in (1, 3):
-        rows = [x.flatten(0, 1).numpy() for x in (actual, expected)]
-        chosen = [top_k(x, ~torch.isnan(torch.from_numpy(x)).numpy(), k)[0] for x in rows]
-        assert (chosen[0] == chosen[1]).all()
-
-
-def visible(batch, source, prefix):
-    """Marks what the steps cannot see, independently of the project's own way."""
-    for b in range(len(source)):
-        s, t = int(batch.source_mask_BS[b].sum()), int(batch.target_mask_BT[b].sum())
-        source[b, t:], source[b, :, s:] = torch.nan, torch.nan
-        for step in range(source.shape[1]):
-            prefix[b, step, step:] = torch.nan
-        prefix[b, t:] = torch.nan
-    return source, prefix
-
-
-def test_prediction_difference_equals_brute_force(case):
-    model, batch = case
+def test_prediction_difference_equals_brute_force(system_and_batch):
+    model, batch = system_and_batch
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
@@ -73,8 +48,8 @@ def test_prediction_difference_equals_brute_force(case):
 
 
 @pytest.mark.parametrize("positions", [1, 37, 100_000])
-def test_prediction_difference_does_not_depend_on_its_chunks(case, positions):
-    model, batch = case
+def test_prediction_difference_does_not_depend_on_its_chunks(system_and_batch, positions):
+    model, batch = system_and_batch
     chunked = load_explainer("prediction_difference", positions=positions).relevance(model, batch)
     other = load_explainer("prediction_difference").relevance(model, batch)
     assert_same(chunked.source_BTS, other.source_BTS)
@@ -85,9 +60,9 @@ def test_prediction_difference_does_not_depend_on_its_chunks(case, positions):
     ("name", "method", "options"),
     [("gradient_norm", Saliency, {"abs": True}), ("weighted_gradient", InputXGradient, {})],
 )
-def test_gradients_equal_naive_captum(case, name, method, options):
+def test_gradients_equal_naive_captum(system_and_batch, name, method, options):
     """Captum as its tutorials show it: one forward and one backward pass a step."""
-    model, batch = case
+    model, batch = system_and_batch
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     (b, s), t = batch.source_BS.shape, batch.target_BT.shape[1]
     source, prefix = torch.zeros(b, t, s).double(), torch.zeros(b, t, t).double()
@@ -102,9 +77,9 @@ def test_gradients_equal_naive_captum(case, name, method, options):
     assert_same(relevance.prefix_BTT, prefix)
 
 
-def test_gradients_equal_finite_differences(case):
+def test_gradients_equal_finite_differences(system_and_batch):
     """The weighted gradient is the slope along the embedding itself."""
-    model, batch = case
+    model, batch = system_and_batch
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     relevance = load_explainer("weighted_gradient").relevance(model, batch)
     # Small enough that no ReLU changes sides between the two ends.
@@ -126,9 +101,9 @@ def test_gradients_equal_finite_differences(case):
             assert error <= 1e-6 * greatest
 
 
-def test_gradient_norm_equals_finite_differences(case):
+def test_gradient_norm_equals_finite_differences(system_and_batch):
     """Every coordinate of one word's gradient, one by one."""
-    model, batch = case
+    model, batch = system_and_batch
     source_BSD, input_BTD = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     relevance = load_explainer("gradient_norm").relevance(model, batch)
     step, word, h = 3, 1, 1e-7
@@ -146,8 +121,8 @@ def test_gradient_norm_equals_finite_differences(case):
     )
 
 
-def test_random_is_reproducible_and_other_with_another_seed(case):
-    model, batch = case
+def test_random_is_reproducible_and_other_with_another_seed(system_and_batch):
+    model, batch = system_and_batch
     first, two, other = (
         load_explainer("random", seed=seed).relevance(model, batch) for seed in (0, 0, 1)
     )

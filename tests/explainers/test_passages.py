@@ -2,15 +2,17 @@
 
 import pytest
 import torch
-from conftest import CONTEXT_AWARE, GENERATED, TRANSFORMER, command, configure, context_aware
 
+from support.configurations import CONTEXT_AWARE, GENERATED, TRANSFORMER, configure
+from support.forked_commands import command, must_run
+from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explain import _passage
 from xnmt_bench.explainers.base import context_of, decide
 from xnmt_bench.registry import load_explainer
 
-SOURCES = ["the dog is old .", "the lamp is new .", "the input_file is red .", "it is small ."]
+SOURCES = ["the dog is old .", "the lamp is new .", "the door is red .", "it is small ."]
 TARGETS = ["der Hund ist alt .", "die Lampe ist neu .", "die Tür ist rot .", "sie ist klein ."]
 PASSAGE = Passage(SOURCES[-1], TARGETS[-1], SOURCES[:-1], TARGETS[:-1])
 
@@ -108,8 +110,7 @@ def test_from_the_command_line(tmp_path):
              f"results={tmp_path}/results"]  # fmt: skip
     assert command("train.py", *small, "metric=[]", cwd=tmp_path).returncode == 0
     source, target = (" _eos ".join(texts[2:]) for texts in (SOURCES, TARGETS))
-    given = [f"explain={source}", f"explain_target={target}"]
-    done = command("evaluate.py", *small, *given, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "source (en): the input_file is red . _eos it is small ." in done.stdout
+    options = [f"explain={source}", f"explain_target={target}"]
+    done = must_run("evaluate.py", *small, *options, cwd=tmp_path)
+    assert "source (en): the door is red . _eos it is small ." in done.stdout
     assert (tmp_path / "results" / "explanation.png").exists()

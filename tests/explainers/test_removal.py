@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import batch_of, double, trained
 
+from support.systems import batch_of, double_and_batch, trained
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.switched import SwitchedOff
@@ -15,10 +15,9 @@ EXACT = {"rtol": 0, "atol": 1e-12}
 
 
 @pytest.fixture(scope="module")
-def case(transformer):
+def transformer_and_sentence(transformer):
     """A model in float64 and one labelled sentence."""
-    model = double(transformer.system.model)
-    return model, decide(model, batch_of(transformer.texts.split("test"), [3]))[0]
+    return double_and_batch(transformer, [3])
 
 
 def probability(model, batch, source_BSD, input_BTD):
@@ -37,9 +36,11 @@ def without(x_BXD, place):
     return torch.cat([x_BXD[:, :place], x_BXD[:, place + 1 :]], dim=1)
 
 
-def test_where_positions_count_nothing_a_removed_word_is_not_there(case, monkeypatch):
+def test_where_positions_count_nothing_a_removed_word_is_not_there(
+    transformer_and_sentence, monkeypatch
+):
     """The sentence without the word gives the same, but where the word's own input is read."""
-    model, batch = case
+    model, batch = transformer_and_sentence
     monkeypatch.setattr(type(model), "place", lambda self, x, *_, **__: x)
     source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     explainer = load_explainer("prediction_difference", removal="attention")
@@ -62,11 +63,11 @@ def test_where_positions_count_nothing_a_removed_word_is_not_there(case, monkeyp
     assert relevance.source_BTS[0, :, :words].abs().max() > 0.1
 
 
-def test_no_layer_attends_to_a_removed_word_and_its_embedding_is_zero(case):
-    model, batch = case
+def test_no_layer_attends_to_a_removed_word_and_its_embedding_is_zero(transformer_and_sentence):
+    model, batch = transformer_and_sentence
     switched, row = SwitchedOff(model, batch, "attention"), torch.tensor([0])
     keep_RS, keep_RT = torch.ones_like(batch.source_BS), torch.ones_like(batch.input_BT)
-    # BOS and EOS are asked for too, and stay.
+    # The request includes BOS and EOS, which stay.
     keep_RS[0, [1, -1]], keep_RT[0, [0, 2]] = 0, 0
     encoding = switched.reading(switched.encoding(row, keep_RS), row, keep_RT)
     inputs = switched.inputs(row, keep_RT)
@@ -88,24 +89,23 @@ def test_no_layer_attends_to_a_removed_word_and_its_embedding_is_zero(case):
     [("prediction_difference", {}), ("shapley", {"permutations": 2}), ("lime", {"samples": 30})],
 )
 def test_batches_and_chunks_change_nothing(transformer, name, options):
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(3)))
+    model, batch = double_and_batch(transformer, range(3))
     explainer = load_explainer(name, removal="attention", **options)
-    whole = explainer.relevance(model, batch)
+    in_batch = explainer.relevance(model, batch)
     narrow = load_explainer(name, removal="attention", positions=9, **options)
     other = load_explainer(name, removal="zero", **options).relevance(model, batch)
     for row in range(3):
         part = narrow.relevance(model, batch.take([row]))
         for side in ("source_BTS", "prefix_BTT"):
-            alone, together = getattr(part, side)[0], getattr(whole, side)[row]
+            alone, together = getattr(part, side)[0], getattr(in_batch, side)[row]
             together = together[: alone.shape[0], : alone.shape[1]]
             torch.testing.assert_close(together, alone, rtol=0, atol=1e-10, equal_nan=True)
-    assert not torch.allclose(whole.source_BTS, other.source_BTS, equal_nan=True)
+    assert not torch.allclose(in_batch.source_BTS, other.source_BTS, equal_nan=True)
 
 
-def test_shapley_still_sums_to_what_all_words_add(case):
+def test_shapley_still_sums_to_what_all_words_add(transformer_and_sentence):
     """Without any word EOS and BOS are left to attend to."""
-    model, batch = case
+    model, batch = transformer_and_sentence
     relevance = load_explainer("shapley", removal="attention", permutations=3)
     relevance = relevance.relevance(model, batch)
     switched, row = SwitchedOff(model, batch, "attention"), torch.tensor([0])

@@ -1,19 +1,9 @@
 """Rollout against a walk through the layers, word by word."""
 
 import pytest
-from conftest import batch_of, double
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.explainers.base import decide
 from xnmt_bench.registry import load_explainer
-
-
-@pytest.fixture(scope="module")
-def case(transformer):
-    """A model in float64 and a labelled batch of sentences of several lengths."""
-    model = double(transformer.system.model)
-    batch, _ = decide(model, batch_of(transformer.texts.split("test"), range(4)))
-    return model, batch
 
 
 def walk(model, batch):
@@ -54,8 +44,8 @@ def walk(model, batch):
     return states
 
 
-def test_rollout_equals_a_walk_and_its_rows_sum_to_1(case):
-    model, batch = case
+def test_rollout_equals_a_walk_and_its_rows_sum_to_1(transformer_and_batch):
+    model, batch = transformer_and_batch
     relevance = load_explainer("rollout").relevance(model, batch)
     for row in range(2):
         alone = batch.take([row])
@@ -63,20 +53,20 @@ def test_rollout_equals_a_walk_and_its_rows_sum_to_1(case):
             assert sum(shares.values()) == pytest.approx(1)
             for (side, place), share in shares.items():
                 if side == "source":
-                    ours = relevance.source_BTS[row, step, place]
-                elif place > 0:  # input 0 is BOS, which is no word
-                    ours = relevance.prefix_BTT[row, step, place - 1]
+                    actual = relevance.source_BTS[row, step, place]
+                elif place > 0:  # input 0 is BOS
+                    actual = relevance.prefix_BTT[row, step, place - 1]
                     if place - 1 >= step:  # not seen, and nothing came from there
-                        assert share == 0 and ours.isnan()
+                        assert share == 0 and actual.isnan()
                         continue
                 else:
                     continue
-                assert float(ours) == pytest.approx(share, abs=1e-12)
+                assert float(actual) == pytest.approx(share, abs=1e-12)
 
 
-def test_a_model_without_a_stack_of_attention_is_not_applicable(case):
+def test_a_model_without_a_stack_of_attention_is_not_applicable(transformer_and_batch):
     class Recurrent:
         one_stack = False
 
     with pytest.raises(NotApplicable, match="not one stack of attention"):
-        load_explainer("rollout").relevance(Recurrent(), case[1])
+        load_explainer("rollout").relevance(Recurrent(), transformer_and_batch[1])

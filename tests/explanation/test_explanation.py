@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 
 import xnmt_bench
+from support.paths import ROOT
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import Explanation
 
@@ -44,15 +44,15 @@ def made(prefix=True, **changes):
     return replace(explanation, **changes)
 
 
-def same(one, other):
+def same(actual, other):
     """Whether two explanations hold the same, NaN where the other has it."""
     for name in ("probabilities", "source_TS", "prefix_TT"):
-        a, b = getattr(one, name), getattr(other, name)
+        a, b = getattr(actual, name), getattr(other, name)
         assert (a is None) == (b is None)
         if a is not None:
             np.testing.assert_array_equal(a.numpy(), b.numpy())
     texts = ("source_tokens", "target_tokens", "labels", "explainer")
-    return all(getattr(one, name) == getattr(other, name) for name in texts)
+    return all(getattr(actual, name) == getattr(other, name) for name in texts)
 
 
 def test_words():
@@ -80,7 +80,7 @@ def test_pieces_of_subword_nmt_are_shown_without_their_marks():
     tokens = {"source_tokens": ["Hun@@", "d", "bellt", "</s>"], "target_tokens": ["do@@", "g"]}
     labels = {"labels": ["do@@", "g"], "probabilities": torch.ones(2)}
     marked = made(prefix=False, **tokens, **labels, source_TS=torch.ones(2, 4))
-    assert marked._readable(marked.source_tokens) == ["Hun", "·d", "bellt", "</s>"]
+    assert marked.panel("").columns == ["Hun", "·d", "bellt", "</s>"]
     words = marked.in_words()
     assert words.source_tokens == ["Hund", "bellt", "</s>"] and words.labels == ["dog"]
 
@@ -214,7 +214,7 @@ def test_round_trip(tmp_path, prefix):
     generator = torch.Generator().manual_seed(0)
     explanation = made(prefix, source_TS=torch.randn(4, 4, generator=generator))
     if prefix:
-        # Steps that an explainer says nothing of.
+        # A step that the explainer left out.
         explanation.source_TS[1], explanation.prefix_TT[1] = NAN, NAN
     explanation.save(tmp_path / "x.json", format="inseq")
     [read] = xnmt_bench.load_explanations(tmp_path / "x.json")
@@ -244,8 +244,10 @@ def test_saved_relevance_comes_in_by_the_door(tmp_path):
 
 
 def test_of_inseq():
-    first, *others = xnmt_bench.load_explanations(INSEQ / "0.7-saliency_aggregated.json.gz")
-    assert len(others) == 3 and first.explainer == "saliency"
+    first, *other_explanations = xnmt_bench.load_explanations(
+        INSEQ / "0.7-saliency_aggregated.json.gz"
+    )
+    assert len(other_explanations) == 3 and first.explainer == "saliency"
     assert first.labels == first.target_tokens
     assert np.isnan(first.prefix_TT.numpy()).sum() == 12 * 13 / 2
     assert "door" in str(first.in_words())

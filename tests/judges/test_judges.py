@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file
 
 from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
+from support.systems import batch_of, small_job
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet, trained_proxy
@@ -35,19 +35,17 @@ from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import evidence_of
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import all_rules
 
-# They stop by themselves.
+# Long enough that every training stops before its last epoch.
 TRAINING = ["proxy=fn", "proxy.training.max_epochs=60", "proxy.training.patience=1",
             "proxy.training.learning_rate=0.005", "rules.train_sentences=1200",
             "rules.shard_sentences=300"]  # fmt: skip
 FEW = ("proxy.training.max_epochs=2", "train_sentences=100")
 
 
-def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), *TRAINING, f"store={workplace}/store"]
-    return Job(configure(*changes, f"explainer={explainer}", *more))
+def job_for(workplace, explainer, *changes):
+    return small_job(workplace, "transformer", *TRAINING, f"explainer={explainer}", *changes)
 
 
 def perplexity(judge):
@@ -80,14 +78,14 @@ def test_words_are_drawn_from_what_is_visible_and_all_as_often(k):
         n, step = contexts.sentence_N[row], contexts.step_N[row]
         ids = contexts.source.of(n), contexts.prefix.of(n)[:step]
         places = 2 * np.arange(len(ids[0])) + 1, np.arange(step)
-        mine = rows == row
-        for side, (own, own_places) in enumerate(zip(ids, places, strict=True)):
+        of_row = rows == row
+        for side, (side_ids, own_places) in enumerate(zip(ids, places, strict=True)):
             half = slice(side * k, (side + 1) * k)
-            found_words, found_places = words[mine, half], positions[mine, half]
-            count = min(k, len(own))
+            found_words, found_places = words[of_row, half], positions[of_row, half]
+            count = min(k, len(side_ids))
             assert ((found_places >= 0).sum(1) == count).all()
             assert (found_places[:, count:] == -1).all() and (found_words[:, count:] == -1).all()
-            at = dict(zip(own_places.tolist(), own.tolist(), strict=True))
+            at = dict(zip(own_places.tolist(), side_ids.tolist(), strict=True))
             there = found_places[:, :count]
             assert (found_words[:, :count] == np.vectorize(at.get, otypes=[int])(there)).all()
             # Every order of every choice comes about as often: 400 draws of at most 24.
@@ -95,16 +93,16 @@ def test_words_are_drawn_from_what_is_visible_and_all_as_often(k):
             possible = list(permutations(own_places.tolist(), count))
             assert set(every) <= set(possible)
             expected = 400 / len(possible)
-            for one in possible:
-                assert abs(every[one] - expected) < 6 * np.sqrt(expected)
+            for choice in possible:
+                assert abs(every[choice] - expected) < 6 * np.sqrt(expected)
 
 
 def test_the_same_words_are_drawn_in_parts_of_any_size(monkeypatch):
     contexts = small_contexts()
     rows = np.arange(len(contexts))
-    whole = contexts.drawn(rows, 2, np.random.default_rng(3))
+    drawn_at_once = contexts.drawn(rows, 2, np.random.default_rng(3))
     monkeypatch.setattr("proxies.data.DRAWN", 7)
-    np.testing.assert_array_equal(contexts.drawn(rows, 2, np.random.default_rng(3)), whole)
+    np.testing.assert_array_equal(contexts.drawn(rows, 2, np.random.default_rng(3)), drawn_at_once)
 
 
 def test_tuning_switches_on_the_drawn_words_of_a_long_sentence():
@@ -143,8 +141,8 @@ def test_a_judge_of_a_plug_in_shares_no_training_with_what_it_is_made_from(
     """It may learn from other lessons."""
     unmade(stage)
     rules = RuleSet(job_for(workplace, "random"))
-    mine = type("Mine", (judge,), {"__module__": __name__})
-    assert mine(rules).trained.fingerprint != judge(rules).trained.fingerprint
+    plugin_judge = type("Mine", (judge,), {"__module__": __name__})
+    assert plugin_judge(rules).trained.fingerprint != judge(rules).trained.fingerprint
 
 
 def test_a_leak_that_cannot_be_measured_leaves_the_row(transformer, workplace, monkeypatch, caplog):
@@ -175,14 +173,14 @@ def test_a_second_name_for_one_class_is_refused(workplace):
 def test_draws_are_new_each_epoch_and_the_same_for_one_seed():
     contexts = small_contexts()
     rows = np.arange(len(contexts))
-    one, again, other, seeded = (
+    first, again, other, seeded = (
         DrawnRules(contexts, rows, 1, seed, epoch)[rows]
         for seed, epoch in [(0, 0), (0, 0), (0, 1), (1, 0)]
     )
-    assert (one == again).all()
+    assert (first == again).all()
     for different in (other, seeded):
-        assert (one[:, 0] == different[:, 0]).all()
-        assert (one != different).any()
+        assert (first[:, 0] == different[:, 0]).all()
+        assert (first != different).any()
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -199,8 +197,8 @@ def test_matches_against_every_draw_that_there_is(k):
                 key = (
                     tuple(sorted(sides[0][a] for a in i)), tuple(sorted(sides[1][a] for a in j))
                 )  # fmt: skip
-                own = chances.setdefault(key, {})
-                own[row] = own.get(row, 0) + 1 / (len(draws[0]) * len(draws[1]))
+                chance_of = chances.setdefault(key, {})
+                chance_of[row] = chance_of.get(row, 0) + 1 / (len(draws[0]) * len(draws[1]))
     matches = Matches(contexts, k)
     for (source, prefix), expected in chances.items():
         filled = [*source, *[-1] * (k - len(source)), *prefix, *[-1] * (k - len(prefix))]
@@ -213,14 +211,14 @@ def test_a_match_is_another_decision_drawn_by_its_chance():
     matches, generator = Matches(contexts, 1), np.random.default_rng(0)
     words = np.array([4, 4])
     rows, weights = matches.decisions(words)
-    own = int(rows[0])
-    labels = [matches.label(words, own, generator) for _ in range(4000)]
+    own_row = int(rows[0])
+    labels = [matches.label(words, own_row, generator) for _ in range(4000)]
     expected = Counter()
     for row, weight in zip(rows[1:], weights[1:], strict=True):
         expected[int(contexts.label_N[row])] += weight / weights[1:].sum()
     for label, share in expected.items():
         assert labels.count(label) / 4000 == pytest.approx(share, abs=0.04)
-    assert matches.label(np.array([99, 4]), own, generator) is None
+    assert matches.label(np.array([99, 4]), own_row, generator) is None
 
 
 def unknown_labels(job):
@@ -264,11 +262,11 @@ def test_leak_and_stripe_are_of_the_two_proxies(transformer, workplace):
         columns[name] = kind(shared).scores().log_likelihood_N
     units = Units("", *by_unit(base.sentence_N, **columns))
     results = {name: x[0] for name, x in resample(Fidelity(), units, Draws(9, 0)).items()}
-    own, matched, shared_N = columns["log_own"], columns["log_matched"], base.log_likelihood_N
-    assert results["leak"] == pytest.approx((own - shared_N).mean())
+    log_own, matched, shared_N = columns["log_own"], columns["log_matched"], base.log_likelihood_N
+    assert results["leak"] == pytest.approx((log_own - shared_N).mean())
     assert results["matched"] == pytest.approx((matched - shared_N).mean())
-    assert results["choice"] == pytest.approx((own - matched).mean())
-    penalty = max(0, (own - shared_N).mean())
+    assert results["choice"] == pytest.approx((log_own - matched).mean())
+    penalty = max(0, (log_own - shared_N).mean())
     assert results["stripe_10"] == pytest.approx(-shared_N.mean() + 10 * penalty)
 
 
@@ -351,7 +349,7 @@ def test_a_network_reads_the_states_of_a_model_that_stays(transformer, workplace
     job = job_for(workplace, "random", *FEW)
     before = {n: p.clone() for n, p in job.system.model.state_dict().items()}
     reader = EvalXStates(RuleSet(job), 60, hidden=8)
-    found = reader.scores().log_likelihood_N
+    log_p_N = reader.scores().log_likelihood_N
     assert all(torch.equal(p, before[n]) for n, p in job.system.model.state_dict().items())
     weights = load_file(reader.trained.path / WEIGHTS)
     # A norm and two layers, and nothing of the system.
@@ -367,7 +365,7 @@ def test_a_network_reads_the_states_of_a_model_that_stays(transformer, workplace
     normed_BD = F.layer_norm(states_BD, states_BD.shape[1:], scale, shift)
     logits_BV = (normed_BD @ inner.T + inner_bias).relu() @ outer.T + outer_bias
     log_q_B = logits_BV.log_softmax(-1)[torch.arange(30), torch.tensor(rules.label_N.tolist())]
-    np.testing.assert_allclose(found[:30], log_q_B.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(log_p_N[:30], log_q_B.detach().numpy(), rtol=1e-4, atol=1e-5)
     unmade("tuned")
     other = EvalXStates(RuleSet(job_for(workplace, "lexicon", *FEW)), 60, 8)
     assert other.trained.fingerprint == reader.trained.fingerprint
@@ -397,8 +395,8 @@ def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workpla
     few = "rules.train_sentences=333", "rules.test_sentences=20"
     job = job_for(workplace, "weighted_gradient", *few)
     _ = EvalX(RuleSet(job)).judged.artefact
-    made = [a for a in job.store.all("rules") if a.recipe.get("train_sentences") == 333]
-    assert not made
+    rules_made = [a for a in job.store.all("rules") if a.recipe.get("train_sentences") == 333]
+    assert not rules_made
 
 
 def test_more_sentences_than_are_explained(transformer, workplace, caplog):

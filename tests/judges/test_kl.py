@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import configure, make_scarce, overrides
 
 from proxies.data import narrowest, open_decisions
 from proxies.lessons import ProxyTrainingOptions
+from support.systems import make_scarce, small_job
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base_untuned import Base
@@ -16,16 +16,14 @@ from xnmt_bench.judges.own import Own
 from xnmt_bench.judges.trained_proxy import LESSONS, decisions_of
 from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import all_rules, shards
 from xnmt_bench.store import Store
 
 
-def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), f"store={workplace}/store", f"explainer={explainer}"]
+def job_for(workplace, explainer, *changes):
     few = ["proxy=fn", "proxy.training.batch_size=256", "proxy.training.learning_rate=0.003"]
-    return Job(configure(*changes, *few, *more))
+    return small_job(workplace, "transformer", f"explainer={explainer}", *few, *changes)
 
 
 def own_distributions(job, split, indices):
@@ -38,9 +36,9 @@ def own_distributions(job, split, indices):
 def test_states_give_the_models_distributions(system, tmp_path):
     split, model = system.texts.split("test"), system.system.model
     states_ND = write_states(model, split, 12, tmp_path / "states", batch_tokens=60)
-    found = torch.softmax(model.logits(torch.from_numpy(np.array(states_ND))), -1).numpy()
+    p_NV = torch.softmax(model.logits(torch.from_numpy(np.array(states_ND))), -1).numpy()
     expected = np.concatenate(list(own_distributions(system, split, range(12))))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(p_NV, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
@@ -56,25 +54,25 @@ def test_kl_of_base_and_of_a_proxy_against_a_slow_sum(transformer, workplace):
 
 
 def test_a_judges_new_version_has_a_kl_of_its_own(transformer, workplace, unmade, monkeypatch):
-    asked = []
+    stages_asked = []
 
     class Asked(Exception):
         pass
 
     def make(self, stage):
         if stage.name == "kl":
-            asked.append(stage.fingerprint)
+            stages_asked.append(stage.fingerprint)
             raise Asked
-        return given(self, stage)
+        return make_artefact(self, stage)
 
-    given = Store.make
+    make_artefact = Store.make
     monkeypatch.setattr(Store, "make", make)
     base = Base(RuleSet(job_for(workplace, "gradient_norm", "rules.test_sentences=8")))
     for version in (base.version, 99):
         monkeypatch.setattr(Base, "version", version)
         with pytest.raises(Asked):
             TestDecisions(base.rules).kl(base)
-    assert asked[0] != asked[1]
+    assert stages_asked[0] != stages_asked[1]
 
 
 def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monkeypatch):
@@ -84,9 +82,9 @@ def test_the_kl_of_base_goes_on_with_less(transformer, workplace, tmp_path, monk
     expected = divergences(model, states_ND, base_distributions(model, split, rules, 60))
     refused = make_scarce(monkeypatch, model, "decode", 1)
     base = Base(RuleSet(job))
-    found = TestDecisions(base.rules).kl(base)
+    kl_N = TestDecisions(base.rules).kl(base)
     assert refused
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(kl_N, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workplace, tmp_path):
@@ -97,29 +95,31 @@ def test_lessons_hold_the_models_distribution_beside_the_rule(transformer, workp
     p_NV = np.concatenate(list(own_distributions(transformer, split, range(30))))
     [*batches] = lessons.valid()
     held_out = sum(len(words) for _, words, _ in batches)
-    found = torch.cat([p for p, _, _ in batches]).numpy()
-    np.testing.assert_allclose(found, p_NV[-held_out:], rtol=1e-4, atol=1e-6)
+    held_out_p = torch.cat([p for p, _, _ in batches]).numpy()
+    np.testing.assert_allclose(held_out_p, p_NV[-held_out:], rtol=1e-4, atol=1e-6)
     words = torch.cat([words for _, words, _ in batches]).numpy()
     assert (words == decisions[-held_out:, 1:3]).all()
-    one, again, other = (torch.cat([w for _, w, _ in lessons.train(e)]).tolist() for e in (0, 0, 1))
-    assert one == again != other
-    assert sorted(one) == sorted(other)
+    first, again, other = (
+        torch.cat([w for _, w, _ in lessons.train(e)]).tolist() for e in (0, 0, 1)
+    )
+    assert first == again != other
+    assert sorted(first) == sorted(other)
 
 
 @pytest.mark.parametrize("kind", [Own, Distilled])
 def test_the_last_sentences_are_held_out_whole(transformer, workplace, tmp_path, kind):
-    more = ["train_sentences=30", "rules.train_sentences=30", "rules.shard_sentences=7"]
-    proxy = kind(RuleSet(job_for(workplace, "gradient_norm", *more)))
+    few = ["train_sentences=30", "rules.train_sentences=30", "rules.shard_sentences=7"]
+    proxy = kind(RuleSet(job_for(workplace, "gradient_norm", *few)))
     rules = all_rules(proxy.rules.training_artefact.path, "train", 1)
     assert len(shards(proxy.rules.training_artefact.path, "train")) == 5
     last = np.isin(rules.sentence_N, list(dict.fromkeys(rules.sentence_N.tolist()))[-3:])
     lessons = proxy.lessons(tmp_path, ProxyTrainingOptions(validation_share=0.1))
-    found = [
+    words_of = [
         np.concatenate([words.numpy() for _, words, _ in batches])
         for batches in (lessons.valid(), lessons.train(0))
     ]
-    assert (found[0] == decisions_of(rules.take(last))[:, 1:3]).all()
-    assert len(found[1]) == (~last).sum()
+    assert (words_of[0] == decisions_of(rules.take(last))[:, 1:3]).all()
+    assert len(words_of[1]) == (~last).sum()
 
 
 def test_words_that_both_hold_impossible_add_nothing(transformer):
@@ -135,11 +135,9 @@ def test_words_that_both_hold_impossible_add_nothing(transformer):
 
     states = np.array([[0.0, 0.0, -np.inf]], dtype=np.float32)
     log_q = torch.tensor([[0.25, 0.75, 0.0]]).log()
-    found = divergences(Fixed(), states, [(slice(0, 1), log_q)])
-    np.testing.assert_allclose(
-        found, 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75), rtol=1e-6
-    )
+    kl_N = divergences(Fixed(), states, [(slice(0, 1), log_q)])
+    np.testing.assert_allclose(kl_N, 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75), rtol=1e-6)
     # What a judge cannot say stays so, and is not the best number that there is.
     for log_q, expected in (([np.nan, 0.0, 0.0], np.nan), ([-np.inf, 0.0, 0.0], np.inf)):
-        found = divergences(Fixed(), states, [(slice(0, 1), torch.tensor([log_q]))])
-        np.testing.assert_equal(found, [expected])
+        kl_N = divergences(Fixed(), states, [(slice(0, 1), torch.tensor([log_q]))])
+        np.testing.assert_equal(kl_N, [expected])

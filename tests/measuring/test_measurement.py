@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured, row_facts
 
+from support.example_rows import FIDELITY, decisions, measured, row_facts
 from xnmt_bench.errors import MissingError, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, SETTINGS, read

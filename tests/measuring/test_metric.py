@@ -4,9 +4,9 @@ from xnmt_bench.measuring.metric import Column
 
 
 def test_ranked_columns_have_an_interval_unless_they_say_not():
-    more = Column.higher("share", "share %", "{:.1f}".format)
+    column = Column.higher("share", "share %", "{:.1f}".format)
     less = Column.lower("loss", "loss", interval=False, log=True)
-    assert (more.better, more.interval, more.form(0.25)) == ("higher", True, "0.2")
+    assert (column.better, column.interval, column.form(0.25)) == ("higher", True, "0.2")
     assert (less.better, less.interval, less.log, less.form(0.25)) == ("lower", False, True, "0.25")
 
 

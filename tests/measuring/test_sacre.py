@@ -5,8 +5,8 @@ import logging
 import numpy as np
 import pytest
 import sacrebleu
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.languages import tokenizer_name
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write
@@ -97,7 +97,7 @@ def test_a_row_of_chinese(tmp_path):
 
 
 def test_rows_of_two_tokenizers_stand_apart(tmp_path):
-    """As where the same texts were once scored under a name that says nothing of their words."""
+    """As where the same texts were once scored under a name that does not show their words."""
     job = write_corpus(tmp_path, "zh")
     [planned] = Quality().measure(job)
     row, evidence = planned.identify(), planned.make()

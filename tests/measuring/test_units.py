@@ -17,14 +17,14 @@ def units(numbers=(2, 3, 5), test_set="en-de test 0123"):
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved_units(tmp_path):
     path = tmp_path / "units.parquet"
     units(range(0, 900, 3)).save(path)
     return path
 
 
-def test_what_was_saved_comes_back(saved):
-    loaded, expected = Units.load(saved), units(range(0, 900, 3))
+def test_what_was_saved_comes_back(saved_units):
+    loaded, expected = Units.load(saved_units), units(range(0, 900, 3))
     assert len(loaded) == len(expected) == 300
     assert loaded.test_set == expected.test_set
     np.testing.assert_array_equal(loaded.number_U, expected.number_U)
@@ -40,18 +40,20 @@ def test_no_unit_at_all_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
-def test_damaged_units_are_named(saved, damage):
-    content = saved.read_bytes()
+def test_damaged_units_are_named(saved_units, damage):
+    content = saved_units.read_bytes()
     if damage == "missing":
-        saved.unlink()
+        saved_units.unlink()
     elif damage == "truncated":
-        saved.write_bytes(content[:-20])
+        saved_units.write_bytes(content[:-20])
     else:  # in the middle of a column
         place = len(content) // 4
-        saved.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        saved_units.write_bytes(
+            content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        )
     with pytest.raises(StoreError) as error:
-        Units.load(saved)
-    assert str(saved) in str(error.value)
+        Units.load(saved_units)
+    assert str(saved_units) in str(error.value)
 
 
 @pytest.mark.parametrize("table", [pa.table({"unit": [1]}), pa.table({"other": [1]})])

@@ -2,22 +2,22 @@
 
 import json
 
-import golden
 import numpy as np
 import pytest
-from conftest import SYSTEMS
 
+from support import golden_units
+from support.configurations import SYSTEMS
 from xnmt_bench.measuring.units import Units
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_units_are_those_that_were_written_down(name, workplace):
     """Another processor rounds otherwise, but moves no number by more than 1e-5 of it."""
-    expected = json.loads(golden.GOLDEN.read_text(encoding="utf-8"))[name]
-    measured = golden.digest_rows(name, workplace)
+    expected = json.loads(golden_units.GOLDEN.read_text(encoding="utf-8"))[name]
+    measured = golden_units.digest_rows(name, workplace)
     assert list(measured) == list(expected)
     for row, columns in expected.items():
-        if columns == golden.NOT_APPLICABLE:
+        if columns == golden_units.NOT_APPLICABLE:
             assert measured[row] == columns, row
         else:
             assert measured[row] == pytest.approx(columns, rel=1e-4, abs=1e-4), row
@@ -25,5 +25,5 @@ def test_units_are_those_that_were_written_down(name, workplace):
 
 def test_a_digest_depends_on_each_value_and_on_the_order():
     columns = [np.array([1.0, 2, 3]), np.array([1.0, 2, 4]), np.array([2.0, 1, 3])]
-    digests = [golden.digest(Units("toy test", np.arange(3), {"x": x}))["x"] for x in columns]
+    digests = [golden_units.digest(Units("toy test", np.arange(3), {"x": x}))["x"] for x in columns]
     assert len(set(digests)) == 3

@@ -1,10 +1,11 @@
 """Metrics refuse what knows nothing of the model, and what says the opposite of what it knows."""
 
 import pytest
-from conftest import DISCOURSE, ROOT, configure, overrides
-from measured import Tables
 from omegaconf import OmegaConf
 
+from support.configurations import DISCOURSE, configure, overrides
+from support.example_rows import Tables
+from support.paths import ROOT
 from xnmt_bench import registry
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare
@@ -46,11 +47,11 @@ def measure_all(config, folder, metrics, good=("prediction_difference",), refuse
 
 
 @pytest.fixture(scope="module")
-def results(workplace, tmp_path_factory):
+def refused_results(workplace, tmp_path_factory):
     """A folder with the rows of every metric that reads which words are named."""
     names = ",".join(METRICS)
     config = configure(
-        *overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
+        *overrides("transformer", workplace),
         "rules.test_sentences=60", "judge=[base]", f"metric=[{names}]",
     )  # fmt: skip
     return measure_all(config, tmp_path_factory.mktemp("refused"), METRICS)
@@ -90,23 +91,23 @@ def panels_of(results, name):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_nothing_uninformed_is_better_than_every_blind_row(results, name):
-    [(_, _, _, standings)] = panels_of(results, name)
+def test_nothing_uninformed_is_better_than_every_blind_row(refused_results, name):
+    [(_, _, _, standings)] = panels_of(refused_results, name)
     assert set(REFUSED) < set(standings)
     assert [n for n in REFUSED if standings[n].word == "better"] == []
 
 
 @pytest.mark.parametrize("name", OF_CONTEXT)
 def test_nothing_uninformed_is_better_by_a_metric_of_context(results_of_context, name):
-    found = panels_of(results_of_context, name)
-    assert found
-    for _, _, _, standings in found:
+    named_panels = panels_of(results_of_context, name)
+    assert named_panels
+    for _, _, _, standings in named_panels:
         assert [n for n, standing in standings.items() if standing.word == "better"] == []
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
-    [(metric, panel, pivot, _)] = panels_of(results, name)
+def test_the_negation_of_an_explainer_is_worse_than_it(refused_results, name):
+    [(metric, panel, pivot, _)] = panels_of(refused_results, name)
     rows = panel.measured(pivot, derived=True, blind=True)
     negated = compare(metric, rows["Negated"], rows["prediction_difference"], DRAWS)
     no_difference = 1.0 if metric.headline.log else 0.0
@@ -115,9 +116,9 @@ def test_the_negation_of_an_explainer_is_worse_than_it(results, name):
 
 
 def test_every_metric_of_named_words_is_asked():
-    asked = {
+    of_words = {
         name
         for name, metric in registry.load_all("metrics").items()
         if metric.compared == "explainer" and metric.of_words and metric.columns[0].better
     }
-    assert asked == set(METRICS) | set(OF_CONTEXT) | OF_PEOPLE
+    assert of_words == set(METRICS) | set(OF_CONTEXT) | OF_PEOPLE

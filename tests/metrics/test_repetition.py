@@ -4,8 +4,9 @@ import csv
 
 import numpy as np
 import pytest
-from conftest import DISCOURSE, command, configure
 
+from support.configurations import DISCOURSE, configure
+from support.forked_commands import must_run
 from xnmt_bench.corpora.function_words import function_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.repetition import Repetition, repeated
@@ -40,10 +41,7 @@ def test_a_file_beside_its_references(tmp_path):
     common = [*DISCOURSE, f"store={tmp_path}/store", f"results={tmp_path}/results"]
     sentences = list(Job(configure(*common)).corpus.sentences("test"))
     (tmp_path / "out.txt").write_text("".join(f"{s.target} tisch\n" for s in sentences))
-    done = command(
-        "evaluate.py", *common, "metric=[repetition]", f"outputs.path={tmp_path}/out.txt"
-    )
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", *common, "metric=[repetition]", f"outputs.path={tmp_path}/out.txt")
     [row] = csv.DictReader((tmp_path / "results" / "repetition.csv").open())
     functional, of = function_words("de"), {}
     for s in sentences:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import SIZES, SMALL, command, configure
 
+from support.configurations import SIZES, SMALL, configure
+from support.forked_commands import must_run
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
@@ -201,9 +202,7 @@ def test_self_attention_of_both_sides_is_readable(concat):
 
 def test_the_context_is_discounted_in_the_loss(sentence_level):
     model = model_of(sentence_level)
-    options = NMTTrainingOptions(label_smoothing=0.0, context_discount=0.25)
     split = sentence_level.texts.split("valid")
-    training = NMTTraining(model, split, split, options)
     target = torch.tensor([[11, SEPARATOR, 12, EOS], [13, EOS, PAD, PAD]])
     batch = Batch(torch.tensor([[11, EOS]] * 2), target)
     ce = F.cross_entropy(model(batch).transpose(1, 2), target, reduction="none")
@@ -212,7 +211,8 @@ def test_the_context_is_discounted_in_the_loss(sentence_level):
     only_current = (ce[0, 2:].sum() + ce[1, :2].sum()) / 4
     # The cross-entropy is computed in float32 for a model of any precision.
     for discount, loss in ((0.25, expected), (0.0, only_current), (1.0, ce[target != PAD].mean())):
-        discounted = training._loss(batch, 0.0, discount)
+        options = NMTTrainingOptions(label_smoothing=0.0, context_discount=discount)
+        discounted = NMTTraining(model, split, split, options).training_step(batch, 0)
         assert float(discounted) == pytest.approx(float(loss), rel=1e-5)
 
 
@@ -358,10 +358,8 @@ def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_pat
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
              "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
              f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip
-    trained = command("train.py", *options)
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options)
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", *options)
+    must_run("evaluate.py", *options)
     with (tmp_path / "results" / "aer.csv").open() as file:
         rows = {row["explainer"]: row for row in csv.DictReader(file)}
     assert 0 <= float(rows["prediction_difference"]["aer"]) <= 1

@@ -1,8 +1,8 @@
 """Greedy and beam decoding against a plain reference."""
 
 import torch
-from conftest import batch_of, double
 
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch, Encoding

@@ -14,11 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, Hostile, command, double
-from prefixes import assert_reads_as_decode
 from safetensors.torch import load_file
-from test_laws import assert_scores_alike, assert_untouched, same, state_of
 
+from support.fairseq_models import FIXTURES, LANGUAGES, open_fixture
+from support.forked_commands import must_run
+from support.model_checks import (
+    assert_reads_as_decode,
+    assert_same_relevance,
+    assert_scores_alike,
+    assert_untouched,
+    state_of,
+)
+from support.pickles import Hostile
+from support.systems import double
 from xnmt_bench.corpora.formats.fairseq import THEIR_PAD
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK
@@ -33,20 +41,10 @@ from xnmt_bench.nmt.fairseq.opening import open_fairseq
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords, open_codes, read_vocabulary
 from xnmt_bench.registry import load_explainer
 
-FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"
 SYSTEMS = sorted(
     path.name for path in FIXTURES.iterdir() if (path / "outputs.safetensors").exists()
 )
-LANGUAGES = {"source_language": "en", "target_language": "de"}
 CLOSE = 1e-5  # of the largest value
-
-
-def opened(name, **changes):
-    folder = FIXTURES / name
-    codes = next(str(folder / c) for c in ("codes", "sentencepiece.model")
-                  if (folder / c).exists())  # fmt: skip
-    options = {"source_codes": codes, "target_codes": codes, **LANGUAGES} | changes
-    return open_fairseq(str(folder / "checkpoint_best.pt"), **options)
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)
@@ -55,8 +53,8 @@ def name(request):
 
 
 @pytest.fixture(scope="module")
-def model(name):
-    return opened(name)
+def fairseq_model(name):
+    return open_fixture(name)
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +63,19 @@ def recorded(name):
 
 
 @pytest.fixture(scope="module")
-def batch(model, recorded):
+def recorded_batch(fairseq_model, recorded):
     """The recorded batch in our numbers; fairseq pads sources on the left."""
-    pairs = []
-    for source, target in zip(recorded["source"], recorded["target"], strict=True):
-        sides = ((model.source_subwords, source), (model.target_subwords, target))
-        pairs.append([[ids.ids._ours[i] for i in row[row != THEIR_PAD].tolist()]
-                      for ids, row in sides])  # fmt: skip
-    return Batch.collate(pairs)
+    sides = []
+    for side in ("source", "target"):
+        numbering = getattr(fairseq_model, f"{side}_subwords").ids
+        # Of BOS and EOS, which share a number there, EOS is the later one.
+        our_id_of = {
+            their_id: our_id for our_id, their_id in enumerate(numbering.theirs_V.tolist())
+        }
+        sides.append(
+            [[our_id_of[i] for i in row[row != THEIR_PAD].tolist()] for row in recorded[side]]
+        )
+    return Batch.collate(list(zip(*sides, strict=True)))
 
 
 def places(name, source):
@@ -81,13 +84,15 @@ def places(name, source):
     return words.flip(0) if name.startswith("lstm") else words
 
 
-def test_variants_of_a_source_score_as_each_does_alone(model, batch):
-    rows = zip(batch.source_BS, batch.target_BT, strict=True)
-    assert_scores_alike(model, [(x[x != PAD].numpy(), y[y != PAD].numpy()) for x, y in rows])
+def test_variants_of_a_source_score_as_each_does_alone(fairseq_model, recorded_batch):
+    rows = zip(recorded_batch.source_BS, recorded_batch.target_BT, strict=True)
+    assert_scores_alike(
+        fairseq_model, [(x[x != PAD].numpy(), y[y != PAD].numpy()) for x, y in rows]
+    )
 
 
-def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, batch):
-    assert_reads_as_decode(model, batch, tolerance=1e-5)
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(fairseq_model, recorded_batch):
+    assert_reads_as_decode(fairseq_model, recorded_batch, tolerance=1e-5)
 
 
 def close(actual, expected):
@@ -100,37 +105,39 @@ def test_there_are_both_families():
     assert {"transformer", "transformer_pre_norm", "lstm", "lstm_shared"} == set(SYSTEMS)
 
 
-def test_logits_are_fairseqs(model, batch, recorded):
-    ids = model.target_subwords.ids
+def test_logits_are_fairseqs(fairseq_model, recorded_batch, recorded):
+    ids = fairseq_model.target_subwords.ids
     predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
     recorded_logits = recorded["logits"][..., ids.theirs(predictable)]
-    mask = batch.target_mask_BT
-    close(model(batch)[..., predictable][mask], recorded_logits[mask])
+    mask = recorded_batch.target_mask_BT
+    close(fairseq_model(recorded_batch)[..., predictable][mask], recorded_logits[mask])
     assert len(predictable) == recorded["logits"].shape[-1]
 
 
-def test_attention_is_fairseqs(name, model, batch, recorded):
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    weights = model.attention(encoding, model.embed_target(batch.input_BT))
+def test_attention_is_fairseqs(name, fairseq_model, recorded_batch, recorded):
+    encoding = fairseq_model.encode(
+        fairseq_model.embed_source(recorded_batch.source_BS), recorded_batch.layout
+    )
+    weights = fairseq_model.attention(encoding, fairseq_model.embed_target(recorded_batch.input_BT))
     last_layer = weights.cross_BLHTS[:, -1].mean(1)  # it records the last layer's mean over heads
     for row, source in enumerate(recorded["source"]):
         words = places(name, source)
-        steps = batch.target_mask_BT[row]
+        steps = recorded_batch.target_mask_BT[row]
         close(last_layer[row][steps][:, : words.sum()], recorded["attention"][row][steps][:, words])
 
 
-def test_gradients_are_fairseqs(name, model, batch, recorded):
+def test_gradients_are_fairseqs(name, fairseq_model, recorded_batch, recorded):
     """Of the sum of every step's first choice; theirs enters before the scaling of embeddings."""
-    labelled, _ = decide(model, batch)
-    shared = SharedPass(model, labelled, 3, Objective())
+    labelled, _ = decide(fairseq_model, recorded_batch)
+    shared = SharedPass(fairseq_model, labelled, 3, Objective())
     parts = []
     for steps in chain.from_iterable(shared.chunks()):
         of_source, of_inputs = shared.gradient(None, (*shared.inputs,), steps)
         parts += zip(of_source, of_inputs, strict=True)
-    mask = batch.target_mask_BT
+    mask = recorded_batch.target_mask_BT
     for row in range(len(mask)):
         length = int(mask[row].sum())
-        scale = getattr(model, "scale", 1.0)
+        scale = getattr(fairseq_model, "scale", 1.0)
         source, inputs = (
             scale * torch.stack([p[side][row] for p in parts[:length]]).sum(0) for side in (0, 1)
         )
@@ -146,30 +153,37 @@ def test_gradients_are_fairseqs(name, model, batch, recorded):
 @pytest.mark.parametrize(
     "explainer", ["gradient_norm", "weighted_gradient", "prediction_difference"]
 )
-def test_a_sentence_does_not_depend_on_its_batch(model, batch, explainer):
-    phi, exact = load_explainer(explainer), double(model)
-    together, _ = decide(exact, batch)
+def test_a_sentence_does_not_depend_on_its_batch(fairseq_model, recorded_batch, explainer):
+    phi, exact = load_explainer(explainer), double(fairseq_model)
+    together, _ = decide(exact, recorded_batch)
     batched = phi.relevance(exact, together)
-    for row in range(len(batch.target_BT)):
-        s, t = int(batch.source_mask_BS[row].sum()), int(batch.target_mask_BT[row].sum())
-        single = Batch(batch.source_BS[row : row + 1, :s], batch.target_BT[row : row + 1, :t])
+    for row in range(len(recorded_batch.target_BT)):
+        s, t = (
+            int(recorded_batch.source_mask_BS[row].sum()),
+            int(recorded_batch.target_mask_BT[row].sum()),
+        )
+        single = Batch(
+            recorded_batch.source_BS[row : row + 1, :s], recorded_batch.target_BT[row : row + 1, :t]
+        )
         alone = phi.relevance(exact, decide(exact, single)[0])
-        same(batched.source_BTS[row, :t, :s], alone.source_BTS[0], 1.0)
-        same(batched.prefix_BTT[row, :t, :t], alone.prefix_BTT[0], 1.0)
+        assert_same_relevance(batched.source_BTS[row, :t, :s], alone.source_BTS[0], 1.0)
+        assert_same_relevance(batched.prefix_BTT[row, :t, :t], alone.prefix_BTT[0], 1.0)
 
 
 @pytest.mark.parametrize("explainer", ["attention", "gradient_norm", "prediction_difference"])
-def test_a_model_leaves_an_explainer_as_it_entered(model, batch, explainer):
-    before = state_of(model)
-    load_explainer(explainer).relevance(model, decide(model, batch)[0])
-    assert_untouched(before, model)
+def test_a_model_leaves_an_explainer_as_it_entered(fairseq_model, recorded_batch, explainer):
+    before = state_of(fairseq_model)
+    load_explainer(explainer).relevance(fairseq_model, decide(fairseq_model, recorded_batch)[0])
+    assert_untouched(before, fairseq_model)
 
 
-def test_the_reader_reads_as_the_plain_one(model, batch):
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    plain, fast = Reader(model, encoding), model.reader(encoding)
+def test_the_reader_reads_as_the_plain_one(fairseq_model, recorded_batch):
+    encoding = fairseq_model.encode(
+        fairseq_model.embed_source(recorded_batch.source_BS), recorded_batch.layout
+    )
+    plain, fast = Reader(fairseq_model, encoding), fairseq_model.reader(encoding)
     rows = torch.tensor([2, 2, 0])
-    for ids in batch.input_BT[:, :3].split(1, dim=1):
+    for ids in recorded_batch.input_BT[:, :3].split(1, dim=1):
         torch.testing.assert_close(fast.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
     for reader in (plain, fast):
         reader.select(rows)
@@ -177,24 +191,29 @@ def test_the_reader_reads_as_the_plain_one(model, batch):
     torch.testing.assert_close(fast.read(ids), plain.read(ids), rtol=1e-4, atol=1e-5)
 
 
-def test_text_comes_back(model):
+def test_text_comes_back(fairseq_model):
     for sentence in list(ToyCorpus(test=30).sentences("test")):
-        for side, text in ((model.source_subwords, sentence.source),
-                           (model.target_subwords, sentence.target)):  # fmt: skip
+        for side, text in ((fairseq_model.source_subwords, sentence.source),
+                           (fairseq_model.target_subwords, sentence.target)):  # fmt: skip
             ids = side.encode(text)
             assert not {PAD, BOS, EOS} & set(ids)
             if UNK not in ids:
                 assert side.decode([*ids, EOS]) == text
             assert side.words([*ids, EOS])[-2:] == [len(text.split()) - 1, -1]
-    assert translate(model, [[*model.source_subwords.encode("the dog sleeps ."), EOS]], beam=2)
+    assert translate(
+        fairseq_model, [[*fairseq_model.source_subwords.encode("the dog sleeps ."), EOS]], beam=2
+    )
 
 
-def test_the_test_set_was_binarised_from_the_same_text(model, recorded):
+def test_the_test_set_was_binarised_from_the_same_text(fairseq_model, recorded):
     """The codes and dictionaries give the ids that fairseq-preprocess wrote."""
     sentences = list(ToyCorpus(train=3000, valid=60, test=60).sentences("test"))
     for number, source in zip(recorded["number"].tolist(), recorded["source"], strict=True):
-        ids = model.source_subwords.encode(sentences[number].source)
-        assert model.source_subwords.ids.theirs([*ids, EOS]) == source[source != THEIR_PAD].tolist()
+        ids = fairseq_model.source_subwords.encode(sentences[number].source)
+        assert (
+            fairseq_model.source_subwords.ids.theirs([*ids, EOS])
+            == source[source != THEIR_PAD].tolist()
+        )
 
 
 def test_a_hostile_checkpoint_is_refused(tmp_path):
@@ -246,7 +265,7 @@ def test_languages_that_are_not_the_checkpoints(tmp_path):
 
 
 def test_a_translation_is_no_longer_than_its_positions(tmp_path):
-    model = opened("transformer_pre_norm")
+    model = open_fixture("transformer_pre_norm")
     assert model.longest_target == 100
     source = [*model.source_subwords.encode("the dog sleeps . " * 12)[:60], EOS]
     assert len(translate(model, [source])[0]) <= 100
@@ -284,7 +303,7 @@ def test_older_checkpoints_say_the_same_otherwise(tmp_path):
                         f"{stem}.{norm}_layer_norm.{kind}"
                     )
     torch.save(state, path)
-    old, new = open_fairseq(str(path), **LANGUAGES), opened("transformer")
+    old, new = open_fairseq(str(path), **LANGUAGES), open_fixture("transformer")
     batch = Batch.collate([([7, 8, EOS], [9, 10, 11, EOS])])
     assert torch.equal(old(batch), new(batch))
     assert old.fingerprint != new.fingerprint
@@ -321,11 +340,11 @@ def cut(tmp_path):
     """The codes of a fixture, its English text, and the subwords of that text with their counts."""
     codes = FIXTURES / "transformer" / "codes"
     text = "".join(f"{s.source}\n" for s in ToyCorpus(train=300).sentences("train"))
-    whole = _apply_bpe(codes, text)
-    counts = Counter(whole.split())
+    cut_text = _apply_bpe(codes, text)
+    counts = Counter(cut_text.split())
     vocabulary = tmp_path / "vocabulary.en"
     vocabulary.write_text("".join(f"{piece} {count}\n" for piece, count in counts.items()))
-    return codes, text, vocabulary, whole
+    return codes, text, vocabulary, cut_text
 
 
 def _apply_bpe(codes, text, *options):
@@ -335,7 +354,7 @@ def _apply_bpe(codes, text, *options):
 
 
 def test_subwords_are_cut_as_subword_nmt_cuts_them_by_a_vocabulary(cut):
-    codes, text, vocabulary, whole = cut
+    codes, text, vocabulary, cut_text = cut
     for options, allowed, glossaries in (
         (["--vocabulary", vocabulary, "--vocabulary-threshold", "40"], 40, []),
         (["--vocabulary", vocabulary, "--glossaries", "the", "d.g"], None, ["the", "d.g"]),
@@ -346,7 +365,7 @@ def test_subwords_are_cut_as_subword_nmt_cuts_them_by_a_vocabulary(cut):
         assert [segment(line) for line in text.splitlines()] == [
             line.split() for line in expected.splitlines()
         ]
-        assert expected != whole
+        assert expected != cut_text
 
 
 def test_subwords_are_cut_as_sentencepiece_cuts_them_by_a_vocabulary(tmp_path):
@@ -390,11 +409,11 @@ def test_a_vocabulary_that_cannot_be_used_is_named(cut, tmp_path):
         ({"glossaries": ["("]}, r"nmt.reader.glossaries=\(: no regular expressions"),
     ):
         with pytest.raises(XnmtError, match=problem):
-            opened("transformer", **{"source_codes": str(codes)} | options)
+            open_fixture("transformer", **{"source_codes": str(codes)} | options)
 
 
 def test_an_lstm_has_no_prefix_attention():
-    model = opened("lstm")
+    model = open_fixture("lstm")
     batch, _ = decide(model, Batch.collate([([7, 8, EOS], [9, 10, 11, EOS])]))
     assert load_explainer("attention").relevance(model, batch).prefix_BTT is None
 
@@ -407,14 +426,12 @@ def test_the_whole_pipeline(name, tmp_path):
               f"nmt.reader.source_codes={FIXTURES}/{name}/codes",
               f"nmt.reader.target_codes={FIXTURES}/{name}/codes",
               f"store={tmp_path}/store", "threads=1", f"results={tmp_path}/results"]  # fmt: skip
-    trained = command(
+    must_run(
         "train.py", "-m", *shared, "explainer=prediction_difference,random",
         "rules.train_sentences=300", "rules.test_sentences=60", "proxy.training.max_epochs=4",
         "trainer.progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("evaluate.py", *shared, cwd=tmp_path)
     lines = (tmp_path / "results" / "fidelity.csv").read_text().splitlines()
     columns = lines[0].split(",")
     rows = [dict(zip(columns, line.split(","), strict=False)) for line in lines[1:]]

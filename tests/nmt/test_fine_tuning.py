@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.toy.coreference import ToyCoreference, link_far_words
@@ -105,11 +105,11 @@ def test_markers_stand_alone_in_the_sentence_in_words():
     source = Tokens(("▁the", "<ENT1>", "▁gu", "ard", "</ENT1>", "</s>"), (0, -1, 1, 1, -1, -1), "")
     weights_TS = np.arange(12.0).reshape(2, 6)
     target = Tokens(("▁die", "</s>"), (0, -1), "die")
-    whole = Weighed(0, source, target, weights_TS).whole()
-    assert whole.source.pieces == ("the", "<ENT1>", "guard", "</ENT1>", "</s>")
-    assert whole.source.words == (0, -1, 1, -1, -1)
-    assert whole.source.text == "the guard"
-    np.testing.assert_allclose(whole.weights_TS, [[0, 1, 5, 4, 5], [6, 7, 17, 10, 11]])
+    in_words = Weighed(0, source, target, weights_TS).whole()
+    assert in_words.source.pieces == ("the", "<ENT1>", "guard", "</ENT1>", "</s>")
+    assert in_words.source.words == (0, -1, 1, -1, -1)
+    assert in_words.source.text == "the guard"
+    np.testing.assert_allclose(in_words.weights_TS, [[0, 1, 5, 4, 5], [6, 7, 17, 10, 11]])
 
 
 # Which pairs a batch has -----------------------------------------------------------------------
@@ -192,9 +192,9 @@ def test_smoothing_leaves_impossible_words_out():
     torch.testing.assert_close(loss, expected)
     [gradient] = torch.autograd.grad(loss, logits)
     assert gradient.isfinite().all()
-    whole = smoothed_cross_entropy(logits, labels, 0.1, "none")
+    loss_BT = smoothed_cross_entropy(logits, labels, 0.1, "none")
     expected = F.cross_entropy(logits, labels, label_smoothing=0.1, reduction="none")
-    assert torch.equal(whole, expected)
+    assert torch.equal(loss_BT, expected)
 
 
 def test_all_cells_take_the_same_updates_and_none_is_capped(initial):
@@ -224,7 +224,7 @@ def test_examples_are_fewer_and_markers_do_not_change_their_number(initial):
 
 def test_a_system_knows_its_replicates_and_where_it_started(initial):
     cell = ["nmt.training.max_epochs=1", f"store={initial.settings.store}"]
-    others = {
+    other_facts = {
         name: Job(configure(*SMALL, *cell, *change))
         for name, change in {
             "replicate": ["nmt.seed=1"],
@@ -233,13 +233,13 @@ def test_a_system_knows_its_replicates_and_where_it_started(initial):
     }
     family = initial.lineage["family"]
     assert initial.lineage == {"family": family, "seed": 0, "initial": None}
-    assert others["replicate"].lineage == {"family": family, "seed": 1, "initial": None}
-    assert others["wider"].lineage["family"] != family
-    # Each of two replicates starts from its own, and they are replicates all the same.
+    assert other_facts["replicate"].lineage == {"family": family, "seed": 1, "initial": None}
+    assert other_facts["wider"].lineage["family"] != family
+    # Each of two replicates starts from its own, and both still count as replicates.
     first, second = (tuned(start, "gender", "none", f"nmt.seed={seed}")
-                     for seed, start in enumerate((initial, others["replicate"])))  # fmt: skip
+                     for seed, start in enumerate((initial, other_facts["replicate"])))  # fmt: skip
     assert first.lineage["initial"] == initial.model_id
-    assert second.lineage["initial"] == others["replicate"].model_id
+    assert second.lineage["initial"] == other_facts["replicate"].model_id
     assert first.lineage["family"] == second.lineage["family"] != family
     # A folder says the same as the configuration that trained it.
     opened = Job(configure(*SMALL, f"nmt.path={first.system.path}", cell[1]))
@@ -313,7 +313,7 @@ def test_a_saved_system_knows_its_markers(marked):
     assert by_gold.facts[SETTINGS]["markers of"].startswith("gold (")
     assert by_default.facts[SETTINGS]["markers of"].startswith("learnt (")
     assert SETTINGS not in trained_here.facts
-    # Beside what a metric says of its own.
+    # Beside the metric's own settings.
     [base, *_] = Fidelity().measure(opened)
     assert base.identify().facts[SETTINGS].keys() > by_gold.facts[SETTINGS].keys()
 

@@ -3,30 +3,21 @@
 import shutil
 
 import pytest
-from families import READER, build
 from transformers import AutoTokenizer
 
 import xnmt_bench
+from support.huggingface_models import READER, build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.huggingface import open_huggingface
 
 
-@pytest.fixture(scope="session", params=sorted(READER))
-def whole(request, tmp_path_factory):
-    """A family's name and the folder of a model of it."""
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=1000).sentences("train")]
-    folder = tmp_path_factory.mktemp(request.param)
-    build(request.param, folder, tuple(map(list, zip(*pairs, strict=True))))
-    return request.param, folder
-
-
-def test_a_tokenizer_with_more_ids_than_its_model(whole, tmp_path):
-    family, folder = whole
+def test_a_tokenizer_with_more_ids_than_its_model(family, tmp_path):
+    name, folder = family
     shutil.copytree(folder, tmp_path / "m")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = open_huggingface(str(folder), family, **READER[family])
+    model = open_huggingface(str(folder), name, **READER[name])
     size = model.model.config.vocab_size
     # The first of them fill what the model was padded with.
     tokens = [f"<new{n}>" for n in range(size - len(tokenizer) + 2)]
@@ -34,7 +25,7 @@ def test_a_tokenizer_with_more_ids_than_its_model(whole, tmp_path):
     tokenizer.save_pretrained(tmp_path / "m")
     problem = f"ids up to {size + 1}, the model embeddings of ids up to {size - 1}"
     with pytest.raises(XnmtError, match=f"{problem}, and none of {tokens[-2]}, {tokens[-1]}:"):
-        open_huggingface(str(tmp_path / "m"), family, **READER[family])
+        open_huggingface(str(tmp_path / "m"), name, **READER[name])
 
 
 def test_ids_that_no_text_has_may_be_more(tmp_path):
@@ -48,12 +39,12 @@ def test_ids_that_no_text_has_may_be_more(tmp_path):
     assert model.source_subwords.encode("<extra_id_7>") == [UNK]
 
 
-def test_a_tokenizer_without_its_files(whole, tmp_path):
-    """Some open all the same, and know no word."""
-    family, folder = whole
+def test_a_tokenizer_without_its_files(family, tmp_path):
+    """Some open without them, and know no word."""
+    name, folder = family
     (tmp_path / "m").mkdir()
-    for name in ("config.json", "generation_config.json", "model.safetensors"):
-        shutil.copy(folder / name, tmp_path / "m" / name)
+    for file in ("config.json", "generation_config.json", "model.safetensors"):
+        shutil.copy(folder / file, tmp_path / "m" / file)
     expected = {
         "marian": "source.spm, target.spm, vocab.json",
         "m2m100": "vocab.json, sentencepiece.bpe.model",
@@ -61,28 +52,28 @@ def test_a_tokenizer_without_its_files(whole, tmp_path):
         "mbart": "tokenizer.json or sentencepiece.bpe.model",
         "t5": "tokenizer.json or spiece.model",
     }
-    with pytest.raises(XnmtError, match=f"m: .* are missing: {expected[family]};"):
-        open_huggingface(str(tmp_path / "m"), family, **READER[family])
+    with pytest.raises(XnmtError, match=f"m: .* are missing: {expected[name]};"):
+        open_huggingface(str(tmp_path / "m"), name, **READER[name])
 
 
 @pytest.mark.parametrize("part", [0, 0.5])
-def test_a_damaged_file_is_named(whole, tmp_path, part):
-    family, folder = whole
+def test_a_damaged_file_is_named(family, tmp_path, part):
+    name, folder = family
     for file in sorted(folder.iterdir()):
         shutil.copytree(folder, tmp_path / file.name)
         content = file.read_bytes()
         (tmp_path / file.name / file.name).write_bytes(content[: int(part * len(content))])
-        with pytest.raises(XnmtError, match=f"not a model of {family}: {file.name}: "):
-            open_huggingface(str(tmp_path / file.name), family, **READER[family])
+        with pytest.raises(XnmtError, match=f"not a model of {name}: {file.name}: "):
+            open_huggingface(str(tmp_path / file.name), name, **READER[name])
 
 
-def test_an_empty_pickle_is_named(whole, tmp_path):
-    family, folder = whole
+def test_an_empty_pickle_is_named(family, tmp_path):
+    name, folder = family
     shutil.copytree(folder, tmp_path / "m")
     (tmp_path / "m" / "model.safetensors").unlink()
     (tmp_path / "m" / "pytorch_model.bin").touch()
     with pytest.raises(XnmtError, match=r"pytorch_model\.bin: it is empty"):
-        open_huggingface(str(tmp_path / "m"), family, **READER[family])
+        open_huggingface(str(tmp_path / "m"), name, **READER[name])
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "~/nothing", "./nothing", "a/b/c", "m.bin"])

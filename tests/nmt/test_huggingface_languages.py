@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from families import READER, build
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from xnmt_bench.corpora.toy import ToyCorpus
+from support.huggingface_models import READER, build
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.huggingface import open_huggingface
 
-# Codes that the models of `families.build` lack.
+# Codes that the models of `huggingface_models.build` lack.
 NEW = {"m2m100": ("__tyv__", "tyv"), "nllb": ("tyv_Cyrl",) * 2, "mbart": ("tyv_XX",) * 2}
 ADDED = {
     "in place of the special tokens": lambda tokenizer, token: tokenizer.add_special_tokens(
@@ -21,12 +20,6 @@ ADDED = {
     ),
     "as a token": lambda tokenizer, token: tokenizer.add_tokens([token]),
 }
-
-
-@pytest.fixture(scope="module")
-def texts():
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=1000).sentences("train")]
-    return tuple(map(list, zip(*pairs, strict=True)))
 
 
 @pytest.fixture(scope="module", params=sorted(NEW))
@@ -48,9 +41,9 @@ def test_a_language_that_was_added(many_languages, tmp_path, recipe):
     model.resize_token_embeddings(max(model.config.vocab_size, new_id + 1), mean_resizing=False)
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path)
-    known = READER[family]
-    there = open_huggingface(str(tmp_path), family, known["source_language"], code)
-    back = open_huggingface(str(tmp_path), family, code, known["target_language"])
+    reader = READER[family]
+    there = open_huggingface(str(tmp_path), family, reader["source_language"], code)
+    back = open_huggingface(str(tmp_path), family, code, reader["target_language"])
     assert there.languages[1] == back.languages[0] == code
     assert there.before_target[-1] == new_id
     assert new_id in [*back.before_source, *back.after_source]

@@ -7,20 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import CONTEXT_AWARE, SYSTEMS, context_aware, double, trained
-from prefixes import assert_reads_as_decode
 
+from support.configurations import CONTEXT_AWARE, SYSTEMS
+from support.model_checks import (
+    assert_reads_as_decode,
+    assert_same_relevance,
+    assert_scores_alike,
+    assert_untouched,
+    state_of,
+)
+from support.systems import context_aware, double, trained
 from xnmt_bench.corpora.sentence import Planted
-from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR, current_start
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.batch import Forced
-from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.registry import entries, load_explainer
 
 
 @pytest.fixture(scope="module", params=[*SYSTEMS, *CONTEXT_AWARE])
-def system(request, workplace):
+def native_system(request, workplace):
     """A job on each native system."""
     make = context_aware if request.param in CONTEXT_AWARE else trained
     return make(request.param, workplace)
@@ -37,16 +42,16 @@ def pairs_of(system, count=12):
     return split, [int(i) for i in order[:: max(1, len(order) // count)]][:count]
 
 
-def test_ids_and_embeddings_give_the_same_logits(system):
-    model = double(system.system.model)
-    split, indices = pairs_of(system)
+def test_ids_and_embeddings_give_the_same_logits(native_system):
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system)
     batch = batch_of(model, split, indices)
     by_ids = model(batch)
     source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
     by_embeddings = model.logits(model.decode(model.encode(source, batch.layout), inputs))
     torch.testing.assert_close(by_ids, by_embeddings, rtol=0, atol=0)
     # ... and the function that the embeddings enter is the one that translates.
-    if system.system.name in SYSTEMS:  # the others have hardly been trained
+    if native_system.system.name in SYSTEMS:  # the others have hardly been trained
         right_BT = by_ids.argmax(-1) == batch.target_BT
         assert right_BT[batch.target_mask_BT].float().mean() > 0.3
 
@@ -62,12 +67,12 @@ FEW = {"integrated_gradients": {"points": 2}, "shapley": {"permutations": 2},
      "code", "nearest", "uniform", "integrated_gradients", "shapley", "lime", "rollout", "alti",
      "attention_norm", "value_zeroing", "cp_lrp"],
 )  # fmt: skip
-def test_a_sentence_does_not_depend_on_its_batch(system, name):
-    split, indices = pairs_of(system, count=3)
-    model, explainer = system.system.model, load_explainer(name, **FEW.get(name, {}))
+def test_a_sentence_does_not_depend_on_its_batch(native_system, name):
+    split, indices = pairs_of(native_system, count=3)
+    model, explainer = native_system.system.model, load_explainer(name, **FEW.get(name, {}))
     together, _ = decide(model, batch_of(model, split, indices))
     try:
-        whole = explainer.relevance(model, together)
+        relevance_together = explainer.relevance(model, together)
     except NotApplicable:
         pytest.skip(f"{name} does not cover this system")
     # A difference of probabilities is rounded as probabilities are, which are of the order of 1.
@@ -80,45 +85,27 @@ def test_a_sentence_does_not_depend_on_its_batch(system, name):
         s, t = alone.source_BS.shape[1], alone.target_BT.shape[1]
         assert log_probability.isfinite().all()
         assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
-        same(whole.source_BTS[row, :t, :s], relevance.source_BTS[0], scale)
-        same(reverse.source_BTS[len(indices) - 1 - row, :t, :s], relevance.source_BTS[0], scale)
-        assert whole.source_BTS[row, t:].isnan().all()
-        assert whole.source_BTS[row, :, s:].isnan().all()
+        assert_same_relevance(
+            relevance_together.source_BTS[row, :t, :s], relevance.source_BTS[0], scale
+        )
+        assert_same_relevance(
+            reverse.source_BTS[len(indices) - 1 - row, :t, :s], relevance.source_BTS[0], scale
+        )
+        assert relevance_together.source_BTS[row, t:].isnan().all()
+        assert relevance_together.source_BTS[row, :, s:].isnan().all()
         if relevance.prefix_BTT is not None:
-            same(whole.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale)
-
-
-def same(one, other, scale=None):
-    """Equal to 1e-5 of the scale, by default the greatest value; absent in the same places."""
-    assert torch.equal(one.isnan(), other.isnan())
-    scale = scale or torch.nan_to_num(other).abs().max().clamp_min(1e-6)
-    assert (torch.nan_to_num(one - other).abs().max() / scale) < 1e-5
-
-
-def state_of(model):
-    hooks = sum(
-        len(getattr(m, name))
-        for m in model.modules()
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    )
-    flags = [(p.requires_grad, p.grad is None) for p in model.parameters()]
-    return hooks, flags, [m.training for m in model.modules()], copy.deepcopy(model.state_dict())
-
-
-def assert_untouched(before, model):
-    after = state_of(model)
-    assert before[:3] == after[:3]
-    for name, weight in before[3].items():
-        assert torch.equal(weight, after[3][name]), name
+            assert_same_relevance(
+                relevance_together.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale
+            )
 
 
 @pytest.mark.parametrize("name", sorted(entries("explainers")))
-def test_a_model_leaves_an_explainer_as_it_entered(system, name):
-    split, indices = pairs_of(system, 2)
-    model = system.system.model
+def test_a_model_leaves_an_explainer_as_it_entered(native_system, name):
+    split, indices = pairs_of(native_system, 2)
+    model = native_system.system.model
     before = state_of(model)
     batch, _ = decide(model, batch_of(model, split, indices))
-    annotated = system.texts.gold("test")
+    annotated = native_system.texts.gold("test")
     # For the explainers that name planted words, which are in no corpus of these systems.
     planted = (Planted("first", 0, 0, 1),)
     golds = (annotated[int(split.number[i])] for i in indices)
@@ -126,7 +113,7 @@ def test_a_model_leaves_an_explainer_as_it_entered(system, name):
     planted_golds = tuple(replace(gold, planted=planted) for gold in golds)
     batch = replace(batch, gold=planted_golds, words=words)
     explainer = load_explainer(name, **FEW.get(name, {}))
-    explainer.learnt = explainer.prepare(system.texts.split("train"))
+    explainer.learnt = explainer.prepare(native_system.texts.split("train"))
     # A model that an explainer does not cover leaves it untouched too.
     with suppress(NotApplicable):
         explainer.relevance(model, batch)
@@ -134,9 +121,9 @@ def test_a_model_leaves_an_explainer_as_it_entered(system, name):
 
 
 @pytest.mark.parametrize("name", ["gradient_norm", "prediction_difference", "attention"])
-def test_also_when_the_explainer_raised(system, name, monkeypatch):
-    split, indices = pairs_of(system, 3)
-    model = system.system.model
+def test_also_when_the_explainer_raised(native_system, name, monkeypatch):
+    split, indices = pairs_of(native_system, 3)
+    model = native_system.system.model
     batch, _ = decide(model, batch_of(model, split, indices))
     before = state_of(model)
     calls = []
@@ -154,9 +141,9 @@ def test_also_when_the_explainer_raised(system, name, monkeypatch):
     assert_untouched(before, model)
 
 
-def test_state_t_depends_on_inputs_up_to_t_only(system):
-    model = double(system.system.model)
-    split, indices = pairs_of(system, 4)
+def test_state_t_depends_on_inputs_up_to_t_only(native_system):
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system, 4)
     batch = batch_of(model, split, indices)
     states = model.states(batch)
     for length in (1, 3, 8, 20):
@@ -165,19 +152,19 @@ def test_state_t_depends_on_inputs_up_to_t_only(system):
         torch.testing.assert_close(expected, model.states(cut), rtol=1e-10, atol=1e-10)
 
 
-def test_attention_rows_sum_to_one(system):
-    model = system.system.model
-    split, indices = pairs_of(system)
+def test_attention_rows_sum_to_one(native_system):
+    model = native_system.system.model
+    split, indices = pairs_of(native_system)
     batch = batch_of(model, split, indices)
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
-    name, now = system.system.name, batch.current_BT
+    name, now = native_system.system.name, batch.current_BT
     for part in (weights.cross_BLHTS, weights.prefix_BLHTT):
         if part is None:
             continue
         sums = part.sum(-1).movedim(3, 1)[now]  # only of the current sentence's steps
         if (name, part is weights.cross_BLHTS) in {("cadec", False), ("s_hier_to_2", True)}:
-            # What a draft gets, or the EOS before a document's first sentence, is no word's.
+            # A draft, or the EOS before a document's first sentence, takes a part of the weight.
             assert (sums > 0.1).all()
             assert (sums < 1).any()
             assert (sums < 1 + 1e-5).all()
@@ -187,28 +174,28 @@ def test_attention_rows_sum_to_one(system):
     assert (weights.cross_BLHTS[padding] == 0).all()
 
 
-def test_attention_with_weights_decodes_as_without(system):
+def test_attention_with_weights_decodes_as_without(native_system):
     """The explicit softmax and the fused kernel are the same function."""
-    model = double(system.system.model)
-    split, indices = pairs_of(system, 4)
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system, 4)
     batch = batch_of(model, split, indices)
-    if not hasattr(model, "_decode") or system.system.name != "transformer":
-        pytest.skip("tested through the Transformer that they are made of")
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     inputs = model.embed_target(batch.input_BT)
-    explicit = model._decode(encoding, inputs, [], [])
+    explicit = model.attention(encoding, inputs).states_BTD
+    if explicit is None:
+        pytest.skip("its attention gives no states")
     torch.testing.assert_close(explicit, model.decode(encoding, inputs), rtol=1e-9, atol=1e-9)
 
 
-def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(system):
-    model = double(system.system.model)
-    split, indices = pairs_of(system, 4)
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(native_system):
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system, 4)
     assert_reads_as_decode(model, batch_of(model, split, indices))
 
 
-def test_a_pass_is_shared_by_those_who_ask_of_the_same_ids(system):
-    model = double(system.system.model)
-    split, indices = pairs_of(system, 4)
+def test_a_pass_is_shared_by_those_who_ask_of_the_same_ids(native_system):
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system, 4)
     batch, log_p = decide(model, batch_of(model, split, indices), weights=True)
     assert Forced.of(model, batch) is batch.forced
     cut = replace(batch, target_BT=batch.target_BT[:, :-1])
@@ -221,24 +208,8 @@ def test_a_pass_is_shared_by_those_who_ask_of_the_same_ids(system):
     torch.testing.assert_close(log_p[there], expected[there], rtol=1e-9, atol=1e-9)
 
 
-def test_variants_of_a_source_score_as_each_does_alone(system):
-    split, indices = pairs_of(system)
-    assert_scores_alike(system.system.model, [(split.source[i], split.target[i]) for i in indices])
-
-
-@torch.no_grad()
-def assert_scores_alike(model, pairs):
-    """Targets that share the encoding of a source, against logits of each pair by itself."""
-    crossed = [(x, y) for x, _ in pairs[:3] for _, y in pairs if depth(x) == depth(y)]
-    found, ids = log_probability(model, crossed, 300)
-    for (source, target), value, count in zip(crossed, found, ids, strict=True):
-        log_p = model(model.collate([(source, target)]))[0].double().log_softmax(-1)
-        own = log_p[torch.arange(len(target)), torch.as_tensor(np.asarray(target))]
-        start = current_start(target)
-        assert count == len(target) - start
-        assert value == pytest.approx(float(own[start:].sum()), rel=1e-4, abs=1e-4)
-
-
-def depth(ids):
-    """Context sentences before the current one."""
-    return int((np.asarray(ids) == SEPARATOR).sum())
+def test_variants_of_a_source_score_as_each_does_alone(native_system):
+    split, indices = pairs_of(native_system)
+    assert_scores_alike(
+        native_system.system.model, [(split.source[i], split.target[i]) for i in indices]
+    )

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-from conftest import configure
-from families import build
 from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
+from support.configurations import configure
+from support.huggingface_models import build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
@@ -28,11 +28,10 @@ SMALL = ["nmt=marian", "nmt.beam=1", "corpus.train=60", "corpus.valid=5", f"corp
 
 
 @pytest.fixture(scope="module")
-def marian(tmp_path_factory):
+def short_marian(tmp_path_factory, texts):
     """The folder of a Marian of few positions, whose random translations are long ones."""
     folder = tmp_path_factory.mktemp("few_positions")
-    pairs = [(s.source, s.target) for s in ToyCorpus(train=1000).sentences("train")]
-    build("marian", folder, tuple(map(list, zip(*pairs, strict=True))))
+    build("marian", folder, tuple(side[:1000] for side in texts))
     weights = MarianMTModel.from_pretrained(folder).state_dict()
     config = MarianConfig.from_pretrained(folder)
     config.max_position_embeddings = POSITIONS
@@ -45,9 +44,9 @@ def marian(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def lengths(marian):
+def lengths(short_marian):
     """The subwords of each test sentence, EOS included, as the tokenizer alone counts them."""
-    tokenizer = AutoTokenizer.from_pretrained(marian)
+    tokenizer = AutoTokenizer.from_pretrained(short_marian)
     return np.array([
         [len(tokenizer(s.source).input_ids), len(tokenizer(text_target=s.target).input_ids)]
         for s in ToyCorpus(train=60, valid=5, test=TEST).sentences("test")
@@ -55,8 +54,8 @@ def lengths(marian):
 
 
 @pytest.fixture
-def job(marian, tmp_path):
-    return Job(configure(*SMALL, f"nmt.path={marian}", f"store={tmp_path}"))
+def short_marian_job(short_marian, tmp_path):
+    return Job(configure(*SMALL, f"nmt.path={short_marian}", f"store={tmp_path}"))
 
 
 def changed(job, *options):
@@ -64,20 +63,20 @@ def changed(job, *options):
                          *options))  # fmt: skip
 
 
-def test_pairs_that_are_longer_than_the_systems_positions(job, lengths):
+def test_pairs_that_are_longer_than_the_systems_positions(short_marian_job, lengths):
     """The longest that is left is explained."""
     expected = np.flatnonzero((lengths <= POSITIONS).all(1))
     assert 0 < len(expected) < TEST
-    assert job.texts.split("test").number.tolist() == expected.tolist()
+    assert short_marian_job.texts.split("test").number.tolist() == expected.tolist()
     lost = TEST - len(expected)
-    assert f"{lost} of {TEST} test pairs have no word" in "\n".join(job.doubts)
-    assert [s.number for s in job.relevance(source_alone=True)] == expected.tolist()
+    assert f"{lost} of {TEST} test pairs have no word" in "\n".join(short_marian_job.doubts)
+    assert [s.number for s in short_marian_job.relevance(source_alone=True)] == expected.tolist()
 
 
 @pytest.fixture
-def readable(job, marian):
+def readable(short_marian_job, short_marian):
     """The numbers of the test sentences whose own translations can be read again."""
-    tokenizer, outputs = AutoTokenizer.from_pretrained(marian), job.outputs()
+    tokenizer, outputs = AutoTokenizer.from_pretrained(short_marian), short_marian_job.outputs()
     return [
         number
         for number, text in zip(outputs.number_N.tolist(), outputs.texts, strict=True)
@@ -85,30 +84,34 @@ def readable(job, marian):
     ]
 
 
-def test_own_translations_that_cannot_be_read_again(job, readable):
+def test_own_translations_that_cannot_be_read_again(short_marian_job, readable):
     """Everything that is made of them has the others, under their own numbers."""
-    every = len(job.texts.split("test"))
+    every = len(short_marian_job.texts.split("test"))
     assert 0 < len(readable) < every
-    assert job.decisions().split("test", REAL).number.tolist() == readable
-    assert [w.number for w in job.weighed_sentences()] == readable
-    [row] = Confidence().measure(job)
+    assert short_marian_job.decisions().split("test", REAL).number.tolist() == readable
+    assert [w.number for w in short_marian_job.weighed_sentences()] == readable
+    [row] = Confidence().measure(short_marian_job)
     evidence = row.make()
     assert evidence.units.number_U.tolist() == readable
     assert evidence.facts["left_out"] == TEST - len(readable)
     # Translations are all there for metrics that read text.
-    assert len(job.outputs().texts) == every
+    assert len(short_marian_job.outputs().texts) == every
 
 
-def test_own_translations_as_decisions(job, readable):
+def test_own_translations_as_decisions(short_marian_job, readable):
     """Shards of two sentences: what is left out empties the last of them."""
-    real = changed(job, "scenario=real", "learned_from=real", "rules.shard_sentences=2")
+    real = changed(
+        short_marian_job, "scenario=real", "learned_from=real", "rules.shard_sentences=2"
+    )
     rules = RuleSet(real)
     assert np.unique(rules.test.sentence_N).tolist() == readable
     [doubt] = real.decisions().describe_left_out("test", REAL)
-    every = len(job.texts.split("test"))
+    every = len(short_marian_job.texts.split("test"))
     assert doubt.startswith(f"{every - len(readable)} of {every} of the system's own translations")
     # The same training sentences, where fewer are learnt from than are explained.
-    few = RuleSet(changed(job, "scenario=real", "learned_from=real", "train_sentences=15"))
+    few = RuleSet(
+        changed(short_marian_job, "scenario=real", "learned_from=real", "train_sentences=15")
+    )
     first = few.decisions.split("train", REAL, 15).number.tolist()
     learnt = np.concatenate([shard.sentence_N for shard in few.training()])
     assert sorted({*learnt.tolist()}) == sorted(first)
@@ -116,26 +119,26 @@ def test_own_translations_as_decisions(job, readable):
 
 
 @pytest.mark.parametrize("line", ["", "  ", "der Hund " * 40])
-def test_a_line_of_a_file_of_translations(job, lengths, tmp_path, line):
+def test_a_line_of_a_file_of_translations(short_marian_job, lengths, tmp_path, line):
     short = np.flatnonzero((lengths <= POSITIONS).all(1)).tolist()
-    targets = [s.target for s in job.corpus.sentences("test")]
+    targets = [s.target for s in short_marian_job.corpus.sentences("test")]
     targets[short[1]] = line
     (tmp_path / "outputs").write_text("".join(f"{text}\n" for text in targets))
-    [row] = Confidence().measure(changed(job, f"outputs.path={tmp_path}/outputs"))
+    [row] = Confidence().measure(changed(short_marian_job, f"outputs.path={tmp_path}/outputs"))
     evidence = row.make()
     assert evidence.units.number_U.tolist() == [short[0], *short[2:]]
     assert evidence.facts["left_out"] == TEST - len(short) + 1
 
 
-def test_a_file_without_any_translation(job, tmp_path):
+def test_a_file_without_any_translation(short_marian_job, tmp_path):
     (tmp_path / "outputs").write_text("\n" * TEST)
-    [row] = Confidence().measure(changed(job, f"outputs.path={tmp_path}/outputs"))
+    [row] = Confidence().measure(changed(short_marian_job, f"outputs.path={tmp_path}/outputs"))
     with pytest.raises(XnmtError, match=f"no sentence pair: {TEST} of {TEST} pairs have no word"):
         row.make()
 
 
-def test_pairs_that_are_too_long_to_be_scored_have_no_number(marian):
-    model = open_huggingface(str(marian), "marian")
+def test_pairs_that_are_too_long_to_be_scored_have_no_number(short_marian):
+    model = open_huggingface(str(short_marian), "marian")
     short, long = [5, 6, EOS], [*[7] * POSITIONS, EOS]
     pairs = [(short, short), (long, short), (short, long), (short, [8, *short])]
     scores, ids = log_probability(model, pairs, 1000)
@@ -145,12 +148,12 @@ def test_pairs_that_are_too_long_to_be_scored_have_no_number(marian):
     torch.testing.assert_close(scores[3], alone[0], rtol=1e-5, atol=0)
 
 
-def test_a_contrastive_group_with_a_variant_that_is_too_long(job, tmp_path):
+def test_a_contrastive_group_with_a_variant_that_is_too_long(short_marian_job, tmp_path):
     long = " ".join(["sie"] * POSITIONS)
     groups = [("it is old .", ["er ist alt .", long]), ("it sleeps .", ["er schläft .", "sie ."])]
     lines = [{"lang_pair": "en-de"}, *({"source": x, "variants": y} for x, y in groups)]
     (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    row, _ = Contrastive([str(tmp_path / "set.jsonl")]).measure(job)
+    row, _ = Contrastive([str(tmp_path / "set.jsonl")]).measure(short_marian_job)
     evidence = row.make()
     assert evidence.units.number_U.tolist() == [1]
     assert evidence.facts["told"][0].startswith("1 of 2 groups have a variant longer")

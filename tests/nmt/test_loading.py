@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 import torch
-from conftest import batch_of, configure, overrides
 from safetensors.torch import load_file, save_file
 
 import xnmt_bench
+from support.configurations import configure, overrides
+from support.systems import batch_of
 from xnmt_bench.code_hash import code_hash, code_of_plug_in
 from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.nmt import loading
@@ -20,7 +21,7 @@ from xnmt_bench.store import META
 
 
 @pytest.fixture
-def folder(system, tmp_path):
+def copied_folder(system, tmp_path):
     """A copy that may be spoilt; without the store's own record, as a user would carry it off."""
     copy = tmp_path / "model"
     shutil.copytree(system.system.path, copy)
@@ -28,27 +29,27 @@ def folder(system, tmp_path):
     return copy
 
 
-def test_a_model_comes_back(system, folder):
-    model = xnmt_bench.load_model(folder)
+def test_a_model_comes_back(system, copied_folder):
+    model = xnmt_bench.load_model(copied_folder)
     batch = batch_of(system.texts.split("test"), range(4))
     assert torch.equal(model(batch), system.system.model(batch))
     assert not model.training
     assert not any(p.requires_grad for p in model.parameters())
 
 
-def test_a_vocabulary_of_another_model_is_refused(folder):
-    shutil.copyfile(folder / "source.model", folder / "target.model")
+def test_a_vocabulary_of_another_model_is_refused(copied_folder):
+    shutil.copyfile(copied_folder / "source.model", copied_folder / "target.model")
     with pytest.raises(StoreError, match=r"target\.model: this vocabulary does not belong"):
-        xnmt_bench.load_model(folder)
+        xnmt_bench.load_model(copied_folder)
 
 
-def test_a_missing_vocabulary_is_named(folder):
-    (folder / "target.model").unlink()
+def test_a_missing_vocabulary_is_named(copied_folder):
+    (copied_folder / "target.model").unlink()
     with pytest.raises(StoreError, match=r"target\.model: no such file"):
-        xnmt_bench.load_model(folder)
+        xnmt_bench.load_model(copied_folder)
 
 
-def test_code_of_a_plug_ins_architecture_is_in_its_fingerprint(folder, monkeypatch):
+def test_code_of_a_plug_ins_architecture_is_in_its_fingerprint(copied_folder, monkeypatch):
     """An author edits `forward`, and the weights stay."""
 
     class OfAPlugIn(Transformer):
@@ -56,16 +57,16 @@ def test_code_of_a_plug_ins_architecture_is_in_its_fingerprint(folder, monkeypat
 
     assert code_of_plug_in(Transformer) is None
     assert code_of_plug_in(OfAPlugIn) == code_hash(OfAPlugIn)
-    usual = xnmt_bench.load_model(folder).fingerprint
+    usual = xnmt_bench.load_model(copied_folder).fingerprint
     monkeypatch.setattr(loading, "code_of_plug_in", lambda cls: "edited")
-    assert xnmt_bench.load_model(folder).fingerprint != usual == system_id(folder)
+    assert xnmt_bench.load_model(copied_folder).fingerprint != usual == system_id(copied_folder)
 
 
 def test_code_of_a_plug_ins_architecture_decides_its_training(
     transformer, workplace, unmade, monkeypatch
 ):
     unmade("nmt")
-    changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
+    changes = [*overrides("transformer", workplace)]
     fingerprints = []
     for code in (None, "written", "edited"):
         monkeypatch.setattr(system_module, "code_of_plug_in", lambda cls, code=code: code)
@@ -75,34 +76,34 @@ def test_code_of_a_plug_ins_architecture_decides_its_training(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other sizes", "missing"])
-def test_damaged_weights_are_named(folder, damage):
-    weights = folder / "model.safetensors"
+def test_damaged_weights_are_named(copied_folder, damage):
+    weights = copied_folder / "model.safetensors"
     if damage == "truncated":
         weights.write_bytes(weights.read_bytes()[:-100])
     elif damage == "missing":
         weights.unlink()
     else:
-        description = json.loads((folder / "model.json").read_text())
+        description = json.loads((copied_folder / "model.json").read_text())
         description["sizes"]["dimension"] *= 2
-        (folder / "model.json").write_text(json.dumps(description))
+        (copied_folder / "model.json").write_text(json.dumps(description))
     with pytest.raises(StoreError, match=r"model\.safetensors"):
-        xnmt_bench.load_model(folder)
+        xnmt_bench.load_model(copied_folder)
 
 
-def test_weights_that_are_no_numbers_are_refused(folder):
-    weights = load_file(folder / "model.safetensors")
+def test_weights_that_are_no_numbers_are_refused(copied_folder):
+    weights = load_file(copied_folder / "model.safetensors")
     first = next(iter(weights))
     weights[first] = torch.full_like(weights[first], torch.nan)
-    save_file(weights, folder / "model.safetensors")
+    save_file(weights, copied_folder / "model.safetensors")
     with pytest.raises(StoreError, match=r"model\.safetensors: a weight is NaN or infinite"):
-        xnmt_bench.load_model(folder)
+        xnmt_bench.load_model(copied_folder)
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "{", '{"architecture": "rnnsearch"}'])
-def test_a_description_of_no_model_is_refused(folder, text):
-    (folder / "model.json").write_text(text)
+def test_a_description_of_no_model_is_refused(copied_folder, text):
+    (copied_folder / "model.json").write_text(text)
     with pytest.raises(StoreError, match=r"model\.json: not a description of an NMT model"):
-        xnmt_bench.load_model(folder)
+        xnmt_bench.load_model(copied_folder)
 
 
 @pytest.mark.parametrize("pairs", [[("a",)], [("a", 1)], [3]])
@@ -133,8 +134,7 @@ def test_unknown_architectures_and_sizes_are_named(transformer):
 
 
 def test_given_subwords_are_used(transformer, tmp_path):
-    from conftest import SMALL, configure
-
+    from support.configurations import SMALL, configure
     from xnmt_bench.pipeline.job import Job
 
     source, _ = transformer.system.subwords
@@ -149,8 +149,7 @@ def test_given_subwords_are_used(transformer, tmp_path):
 
 def test_a_trained_system_is_used_without_training(system, tmp_path):
     """`nmt.path` brings its vocabulary along, and nothing is trained."""
-    from conftest import configure, overrides
-
+    from support.configurations import configure, overrides
     from xnmt_bench.pipeline.job import Job
 
     changes = [*overrides(system.settings.nmt.name), f"nmt.path={system.system.path}"]

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import configure
 from safetensors.torch import load_file, save_file
 
+from support.configurations import configure
 from xnmt_bench import fitting
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import XnmtError
@@ -27,52 +27,62 @@ BY_STEPS = ["trainer.validate_every=7", "nmt.training.average=3"]
 
 
 @pytest.fixture(scope="module")
-def split():
+def random_split():
     rng = np.random.default_rng(0)
     sides = [EncodedSide.of([[5] * n for n in rng.integers(2, 30, 200)]) for _ in range(2)]
     return EncodedSplit(*sides, np.arange(200))
 
 
-def test_parts_of_some_steps_are_the_epochs_one_after_the_other(split):
-    epochs = [i for epoch in range(4) for i in PairBatches(split, 200, 3, epoch).indices]
+def test_parts_of_some_steps_are_the_epochs_one_after_the_other(random_split):
+    epochs = [i for epoch in range(4) for i in PairBatches(random_split, 200, 3, epoch).indices]
     for steps in (1, 5, len(epochs) // 2):
         counts: dict[int, int] = {}
-        parts = [steps_of(split, 200, 3, part, steps, counts).indices for part in range(4)]
-        again = steps_of(split, 200, 3, 3, steps, {}).indices
+        parts = [steps_of(random_split, 200, 3, part, steps, counts).indices for part in range(4)]
+        again = steps_of(random_split, 200, 3, 3, steps, {}).indices
         assert all(np.array_equal(a, b) for a, b in zip(parts[3], again, strict=True))
         assert [len(part) for part in parts] == [steps] * 4
-        found = [i for part in parts for i in part]
-        assert all(np.array_equal(a, b) for a, b in zip(found, epochs, strict=False))
+        of_parts = [i for part in parts for i in part]
+        assert all(np.array_equal(a, b) for a, b in zip(of_parts, epochs, strict=False))
+
+
+def batches_of(training, epoch):
+    """The batches that Lightning takes from a training in an epoch."""
+    training.trainer = SimpleNamespace(current_epoch=epoch)
+    return training.train_dataloader()
 
 
 @pytest.mark.parametrize("every", [None, 3])
-def test_a_step_of_more_batches_than_a_pass_has_is_refused(split, every):
+def test_a_step_of_more_batches_than_a_pass_has_is_refused(random_split, every):
     options = NMTTrainingOptions(max_epochs=2, batch_tokens=200, batches=500)
-    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
+    training = NMTTraining(
+        SimpleNamespace(target_subwords="a"), random_split, random_split, options, {}, every
+    )
     with pytest.raises(XnmtError, match=r"nmt\.training\.batches=500: a pass has"):
-        training._batches(0)
+        batches_of(training, 0)
 
 
 @pytest.mark.parametrize("every", [3, 7, 1000, 10**30])
-def test_training_by_steps_ends_with_whole_passes(split, every):
+def test_training_by_steps_ends_with_whole_passes(random_split, every):
     """However seldom it validates, `max_epochs` passes are made, and no more."""
     options = NMTTrainingOptions(max_epochs=2, batch_tokens=200)
-    training = NMTTraining(SimpleNamespace(target_subwords="a"), split, split, options, {}, every)
-    batches = len(PairBatches(split, 200, 0))
-    parts = NMTTraining.max_epochs_of(split, options, 0, every)
-    lengths = [len(training._batches(part)) for part in range(parts)]
+    training = NMTTraining(
+        SimpleNamespace(target_subwords="a"), random_split, random_split, options, {}, every
+    )
+    batches = len(PairBatches(random_split, 200, 0))
+    parts = NMTTraining.max_epochs_of(random_split, options, 0, every)
+    lengths = [len(batches_of(training, part)) for part in range(parts)]
     assert sum(lengths) == 2 * batches
     assert lengths[:-1] == [every] * (parts - 1)
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory'")  # there may be no GPU here
-def test_batches_made_ahead_come_in_their_order(split):
-    alone = list(loader(PairBatches(split, 200, 3), torch.device("cpu")))
-    ahead = list(loader(PairBatches(split, 200, 3), torch.device("cuda")))
+def test_batches_made_ahead_come_in_their_order(random_split):
+    alone = list(loader(PairBatches(random_split, 200, 3), torch.device("cpu")))
+    ahead = list(loader(PairBatches(random_split, 200, 3), torch.device("cuda")))
     assert len(alone) == len(ahead) > 10
-    for one, other in zip(alone, ahead, strict=True):
-        assert torch.equal(one.source_BS, other.source_BS)
-        assert torch.equal(one.target_BT, other.target_BT)
+    for first, other in zip(alone, ahead, strict=True):
+        assert torch.equal(first.source_BS, other.source_BS)
+        assert torch.equal(first.target_BT, other.target_BT)
 
 
 class Killed(Exception):
@@ -92,15 +102,15 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
         return mean(folder, count)
 
     monkeypatch.setattr(fitting, "mean_weights", seen)
-    whole = Job(configure(*TINY, *BY_STEPS, f"store={tmp_path}/whole"))
-    expected = weights(whole)
+    unstopped = Job(configure(*TINY, *BY_STEPS, f"store={tmp_path}/whole"))
+    expected = weights(unstopped)
     steps = [int(name.partition(".")[0]) for name in kept]
     assert len(steps) == 3
     assert np.diff(steps).tolist() == [7, 7]
     for name, weight in expected.items():
-        own = [w[f"model.{name}"].double() for w in kept.values()]
-        torch.testing.assert_close(weight, torch.stack(own).mean(0).float())
-    assert whole.system.trained.facts["epochs"] == steps[-1] // 7
+        kept_weights = [w[f"model.{name}"].double() for w in kept.values()]
+        torch.testing.assert_close(weight, torch.stack(kept_weights).mean(0).float())
+    assert unstopped.system.trained.facts["epochs"] == steps[-1] // 7
     step = NMTTraining.training_step
 
     def killed(self, batch, batch_idx):
@@ -113,12 +123,12 @@ def test_by_steps_killed_and_resumed_the_mean_is_the_same(tmp_path, monkeypatch)
     with pytest.raises(Killed):
         _ = stopped.system.path
     monkeypatch.setattr(NMTTraining, "training_step", step)
-    # What was written behind the step from which it goes on is no part of the mean.
+    # Weights written after the step from which it goes on are left out of the mean.
     [*_, written] = sorted((tmp_path / "stopped").rglob("last/*.safetensors"))
     other = {name: 2 * weight for name, weight in load_file(written).items()}
     save_file(other, written.with_name("000000009999.safetensors"))
-    found = weights(Job(stopped.settings))
-    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+    resumed = weights(Job(stopped.settings))
+    assert all(torch.equal(resumed[name], weight) for name, weight in expected.items())
 
 
 def test_an_altered_file_of_the_mean_is_named(tmp_path):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sacrebleu
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora import languages
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS

@@ -5,12 +5,12 @@ import re
 import unicodedata
 from itertools import product
 
-import families
 import pytest
 import sentencepiece as spm
 from subword_nmt.learn_bpe import learn_bpe
 from transformers import ByT5Tokenizer
 
+from support.huggingface_models import make_tokenizer
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import (
@@ -77,9 +77,7 @@ def hub(tokenizer):
 
 
 def family(name):
-    makers = {"marian": families._marian, "m2m100": families._m2m100, "t5": families._t5}
-    maker = makers.get(name, families._fairseq_like)
-    return lambda folder: hub(maker(name, folder, (SENTENCES, SENTENCES)))
+    return lambda folder: hub(make_tokenizer(name, folder, (SENTENCES, SENTENCES)))
 
 
 def subword_nmt(folder):
@@ -162,8 +160,8 @@ def test_a_text_of_subwords_numbers_a_word_by_its_first(tmp_path):
     ],
 )
 def test_what_compatibility_forms_become_is_of_their_word(tmp_path, text, expected):
-    more = ["\u0301 ... fi"] * 20
-    train_subwords(iter(SENTENCES + more), tmp_path / "model", "bpe", 200)
+    more_sentences = ["\u0301 ... fi"] * 20
+    train_subwords(iter(SENTENCES + more_sentences), tmp_path / "model", "bpe", 200)
     subwords = SentencePiece(tmp_path / "model")
     ids, words = subwords.tie(text)
     held = {number: "" for number in words}
@@ -173,11 +171,11 @@ def test_what_compatibility_forms_become_is_of_their_word(tmp_path, text, expect
 
 
 def test_identity_keeps_what_the_default_changes(tmp_path):
-    more = ["x\u00b4y a\u200cb"] * 20
-    for name, expected in (("nmt_nfkc", "x \u0301y a b"), ("identity", more[0])):
-        train_subwords(iter(SENTENCES + more), tmp_path / name, "bpe", 200, name)
+    more_sentences = ["x\u00b4y a\u200cb"] * 20
+    for name, expected in (("nmt_nfkc", "x \u0301y a b"), ("identity", more_sentences[0])):
+        train_subwords(iter(SENTENCES + more_sentences), tmp_path / name, "bpe", 200, name)
         subwords = SentencePiece(tmp_path / name)
-        assert subwords.decode(subwords.encode(more[0])) == expected
+        assert subwords.decode(subwords.encode(more_sentences[0])) == expected
 
 
 def test_a_piece_of_two_words_is_of_none(tmp_path):
@@ -191,12 +189,12 @@ def test_a_piece_of_two_words_is_of_none(tmp_path):
             crosses = "▁" in piece[1:] and piece.strip("▁")
             assert (word == UNTIED) >= bool(crosses), (text, piece)
             crossing += bool(crosses)
-        known = {w for w in words if w != UNTIED}
-        for number in known:
-            own = "".join(
+        tied = {w for w in words if w != UNTIED}
+        for number in tied:
+            word = "".join(
                 p for p, w in zip(subwords.pieces(ids), words, strict=True) if w == number
             )
-            assert own.strip("▁") == split_words(text)[number]
+            assert word.strip("▁") == split_words(text)[number]
     assert crossing
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.formats.alignment import Alignment, counts_from_one
 from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Corpus, Gold
@@ -74,9 +74,9 @@ def test_unknown_subwords_that_another_cut_avoids_are_a_doubt(transformer, tmp_p
     (tmp_path / "codes").write_text("#version: 0.2\ne r</w>\nl o\nlo w\nlow er</w>\n")
     (tmp_path / "dict.txt").write_text("low@@ 9\ner 9\nx 9\n")
     cut = DictionarySubwords(tmp_path / "dict.txt", str(tmp_path / "codes"))
-    whole = DictionarySubwords(tmp_path / "dict.txt", None)
+    subwords = DictionarySubwords(tmp_path / "dict.txt", None)
     texts = transformer.system.read(Changed(as_it_is), ("test",))
-    texts.subwords = (cut, whole)
+    texts.subwords = (cut, subwords)
     pairs = [("lower x lower x", "x x"), ("x x q q", "x")]
     thresholds = configure("doubts.unknown=null", "doubts.swapped=null").doubts
     doubts = list(about_pairs(pairs, texts, texts, transformer.store, thresholds))

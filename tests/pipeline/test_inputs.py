@@ -4,8 +4,9 @@ import gzip
 
 import numpy as np
 import pytest
-from conftest import command, configure
 
+from support.configurations import configure
+from support.forked_commands import command
 from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.pipeline.inputs import InputFile
 from xnmt_bench.pipeline.job import Job

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import configure, overrides
 
+from support.configurations import configure, overrides
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.nmt.batch import Batch
@@ -16,7 +16,7 @@ from xnmt_bench.store import Store
 
 
 @pytest.fixture(scope="module")
-def pairs():
+def right_and_wrong_pairs():
     """Right and wrong translations of unlike lengths, and one of no words at all."""
     sentences = list(ToyCorpus(test=40).sentences("test"))
     right = [(s.source, s.target) for s in sentences]
@@ -31,41 +31,43 @@ def own(model, source, target):
     return float(sum(log_p[step, label] for step, label in enumerate([*y, EOS])))
 
 
-def test_log_probability_is_the_models_own_sum(system, pairs):
-    sums = system.log_probability(pairs)
-    expected = [own(system.system.model, *pair) for pair in pairs]
+def test_log_probability_is_the_models_own_sum(system, right_and_wrong_pairs):
+    sums = system.log_probability(right_and_wrong_pairs)
+    expected = [own(system.system.model, *pair) for pair in right_and_wrong_pairs]
     np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-5)
     # The empty target's is that of EOS alone.
     assert sums[-1] < 0
     assert sums[:40].mean() > sums[40:-1].mean() + 5
 
 
-def test_log_probability_does_not_depend_on_the_batch(transformer, pairs, tmp_path):
-    batched = transformer.log_probability(pairs)
+def test_log_probability_does_not_depend_on_the_batch(transformer, right_and_wrong_pairs, tmp_path):
+    batched = transformer.log_probability(right_and_wrong_pairs)
     small = transformer.changed({"rules": {"batch_tokens": 20}})
     other = Job(small.settings, small.options, store=Store(tmp_path / "store"))
     other.system = transformer.system
-    in_other_batches = other.log_probability(pairs[::-1])[::-1]
+    in_other_batches = other.log_probability(right_and_wrong_pairs[::-1])[::-1]
     np.testing.assert_allclose(in_other_batches, batched, rtol=1e-5, atol=1e-6)
 
 
-def test_log_probability_is_made_once(transformer, pairs, monkeypatch):
-    before = transformer.log_probability(pairs)
+def test_log_probability_is_made_once(transformer, right_and_wrong_pairs, monkeypatch):
+    before = transformer.log_probability(right_and_wrong_pairs)
 
     def never(*_):
         raise AssertionError("asked a second time")
 
     monkeypatch.setattr(transformer.system.model, "encode", never)
-    assert (transformer.log_probability(pairs) == before).all()
+    assert (transformer.log_probability(right_and_wrong_pairs) == before).all()
     with pytest.raises(AssertionError, match="a second time"):
-        transformer.log_probability(pairs[:-1])
+        transformer.log_probability(right_and_wrong_pairs[:-1])
 
 
-def test_scores_of_others_stand_for_the_models(tmp_path, pairs):
+def test_scores_of_others_stand_for_the_models(tmp_path, right_and_wrong_pairs):
     path = tmp_path / "scores.txt"
-    path.write_text("".join(f"{-n / 3!r}\n" for n in range(len(pairs))))
+    path.write_text("".join(f"{-n / 3!r}\n" for n in range(len(right_and_wrong_pairs))))
     job = Job(configure(f"scores.path={path}", "scores.name=theirs", f"store={tmp_path}/store"))
-    assert job.log_probability(pairs).tolist() == [-n / 3 for n in range(len(pairs))]
+    assert job.log_probability(right_and_wrong_pairs).tolist() == [
+        -n / 3 for n in range(len(right_and_wrong_pairs))
+    ]
     assert job.system_identity()["nmt"] == "theirs"
     assert job.model_id == ""
     assert not (tmp_path / "store").exists()

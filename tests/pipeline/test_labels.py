@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import configure, context_aware, overrides
 
+from support.configurations import configure, overrides
+from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer

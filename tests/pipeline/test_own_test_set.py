@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import configure, overrides
 
+from support.systems import small_job
 from xnmt_bench.corpora.sentence import Corpus
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN, REAL
 
 
@@ -26,56 +25,55 @@ class Excerpt(Corpus):
 
 
 @pytest.fixture(scope="module")
-def job(transformer, workplace):
-    changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    return Job(configure(*changes, "explainer=gradient_norm", "nmt.beam=1",
-                         "rules.test_sentences=12"))  # fmt: skip
+def gradient_job(transformer, workplace):
+    few = "nmt.beam=1", "rules.test_sentences=12"
+    return small_job(workplace, "transformer", "explainer=gradient_norm", *few)
 
 
-def test_its_outputs_are_the_systems_translations_of_it(job):
-    excerpt = Excerpt(job.corpus, 8)
-    outputs, usual = job.outputs(excerpt), job.outputs()
+def test_its_outputs_are_the_systems_translations_of_it(gradient_job):
+    excerpt = Excerpt(gradient_job.corpus, 8)
+    outputs, usual = gradient_job.outputs(excerpt), gradient_job.outputs()
     assert outputs.texts == usual.texts[:8][::-1]
     assert [s.source for s in outputs.sentences] == [s.source for s in excerpt.own]
     assert outputs.test_set != usual.test_set
     assert outputs.number_N.tolist() == list(range(8))
 
 
-def test_its_relevance_is_that_of_the_same_sentences(job):
+def test_its_relevance_is_that_of_the_same_sentences(gradient_job):
     """Sentence by sentence, independent of the others in the set."""
-    explained = list(job.relevance(GOLDEN, corpus=Excerpt(job.corpus, 12)))
-    usual = list(job.relevance(GOLDEN))
+    explained = list(gradient_job.relevance(GOLDEN, corpus=Excerpt(gradient_job.corpus, 12)))
+    usual = list(gradient_job.relevance(GOLDEN))
     assert len(explained) == len(usual) == 12
     for sentence, other in zip(explained, usual[::-1], strict=True):
         np.testing.assert_allclose(sentence.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(sentence.prefix_TT, other.prefix_TT, rtol=1e-4, atol=1e-6)
 
 
-def test_given_targets_are_explained_as_golden_data(job):
+def test_given_targets_are_explained_as_golden_data(gradient_job):
     """The system's own translations as given targets: the same numbers as real decoding's."""
-    texts = job.outputs().texts
-    forced = list(job.relevance(targets=texts))
-    real = list(job.relevance(REAL))
+    texts = gradient_job.outputs().texts
+    forced = list(gradient_job.relevance(targets=texts))
+    real = list(gradient_job.relevance(REAL))
     assert len(forced) == len(real) == 12
     for sentence, other in zip(forced, real, strict=True):
         np.testing.assert_allclose(sentence.source_TS, other.source_TS, rtol=1e-4, atol=1e-6)
 
 
-def test_variants_of_a_target_are_other_artefacts(job):
-    texts = job.outputs().texts
+def test_variants_of_a_target_are_other_artefacts(gradient_job):
+    texts = gradient_job.outputs().texts
     reverse = [" ".join(text.split()[::-1]) for text in texts]
-    original, other = job.relevance(targets=texts), job.relevance(targets=reverse)
+    original, other = gradient_job.relevance(targets=texts), gradient_job.relevance(targets=reverse)
     assert original.fingerprint != other.fingerprint
-    assert original.fingerprint == job.relevance(targets=list(texts)).fingerprint
+    assert original.fingerprint == gradient_job.relevance(targets=list(texts)).fingerprint
     with pytest.raises(ValueError, match="shorter"):
-        list(job.relevance(targets=texts[:3]))
+        list(gradient_job.relevance(targets=texts[:3]))
 
 
-def test_log_probabilities_of_its_pairs(job):
-    excerpt = Excerpt(job.corpus, 5)
+def test_log_probabilities_of_its_pairs(gradient_job):
+    excerpt = Excerpt(gradient_job.corpus, 5)
     pairs = [(s.source, s.target) for s in excerpt.own]
-    log_p = job.log_probability(pairs)
-    worse = job.log_probability([(x, " ".join(y.split()[::-1])) for x, y in pairs])
+    log_p = gradient_job.log_probability(pairs)
+    worse = gradient_job.log_probability([(x, " ".join(y.split()[::-1])) for x, y in pairs])
     assert log_p.shape == (5,)
     assert (log_p < 0).all()
     assert (worse < log_p).mean() > 0.5

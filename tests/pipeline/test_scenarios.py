@@ -4,9 +4,11 @@ import csv
 
 import numpy as np
 import pytest
-from conftest import command, configure, overrides
 
 from proxies.scoring import log_likelihoods
+from support.configurations import configure, overrides
+from support.forked_commands import command, must_run
+from support.systems import small_job
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
@@ -24,8 +26,7 @@ FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=60", "rules
 
 
 def job_for(workplace, *options):
-    changes = [*overrides("transformer"), f"store={workplace}/store", *FEW, *options]
-    return Job(configure(*changes, "corpus.seed=0"))
+    return small_job(workplace, "transformer", *FEW, *options)
 
 
 def by_sentence(rules, name):
@@ -115,7 +116,7 @@ def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplac
 def test_an_explainer_that_is_silent_on_the_prefix_has_no_rules_in_any_scenario(workplace):
     """RNNSearch's attention: alignment takes its source words, fidelity nothing."""
     golden_options = ["explainer=attention", "learned_from=golden", "scenario=golden"]
-    changes = [*overrides("rnn_search"), f"store={workplace}/store", *FEW, *golden_options]
+    changes = [*overrides("rnn_search", workplace), *FEW, *golden_options]
     job = Job(configure(*changes, "corpus.seed=0"))
     with pytest.raises(NotApplicable, match="no relevance of prefix words"):
         _ = RuleSet(job).test_artefact.artefact
@@ -161,11 +162,9 @@ def test_no_such_scenario(transformer, workplace, tmp_path):
 def test_from_the_command_line(transformer, workplace, tmp_path):
     options = [*overrides("transformer"), *FEW, "corpus.seed=0", f"store={workplace}/store",
              f"results={tmp_path}/results"]  # fmt: skip
-    trained = command("train.py", "-m", *options, "scenario=teacher_forcing,real,golden",
-                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, "scenario=teacher_forcing,real,golden",
+             f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    must_run("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     with (tmp_path / "results" / "fidelity.csv").open() as file:
         rows = list(csv.DictReader(file))
     ppl = {(r["scenario"], r["instantiation"]): float(r["ppl"]) for r in rows}

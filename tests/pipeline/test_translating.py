@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import DISCOURSE, configure
 
+from support.configurations import DISCOURSE, configure
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.errors import StoreError
 from xnmt_bench.pipeline import outputs
@@ -12,7 +12,7 @@ from xnmt_bench.store import Store
 
 
 @pytest.fixture(scope="module")
-def concat(workplace):
+def translating_job(workplace):
     """A system whose translations stand in each other's contexts."""
     job = Job(configure("nmt=concat", *DISCOURSE, "corpus.test=60", f"store={workplace}/store"))
     _ = job.system.trained.artefact
@@ -26,41 +26,41 @@ def elsewhere(job, store):
     return translations
 
 
-def test_a_translation_with_a_line_break_is_one_line(concat, tmp_path, monkeypatch):
+def test_a_translation_with_a_line_break_is_one_line(translating_job, tmp_path, monkeypatch):
     """A vocabulary of bytes can write one; the sentences behind it would move."""
-    usual = concat.translations().outputs().texts
-    subwords = concat.system.model.target_subwords
+    usual = translating_job.translations().outputs().texts
+    subwords = translating_job.system.model.target_subwords
     decode = type(subwords).decode
     monkeypatch.setattr(type(subwords), "decode", lambda self, ids: f"{decode(self, ids)}\nx")
     monkeypatch.setattr(type(subwords), "encode", lambda self, text: [5] * len(text.split()))
-    made = elsewhere(concat, tmp_path).outputs()
-    assert len(made.texts) == len(usual)
-    assert all(text.endswith(" x") for text in made.texts)
+    made_outputs = elsewhere(translating_job, tmp_path).outputs()
+    assert len(made_outputs.texts) == len(usual)
+    assert all(text.endswith(" x") for text in made_outputs.texts)
 
 
-def test_lines_that_are_not_as_many_as_sentences_are_an_error(concat, monkeypatch):
+def test_lines_that_are_not_as_many_as_sentences_are_an_error(translating_job, monkeypatch):
     lines = outputs._lines
     monkeypatch.setattr(outputs, "_lines", lambda path: [*lines(path), "one more"])
     with pytest.raises(StoreError, match=r"test\.txt: 61 lines, but 60 sentences"):
-        concat.translations().outputs()
+        translating_job.translations().outputs()
 
 
-def test_shards_hold_whole_documents_and_change_nothing(concat, tmp_path, monkeypatch):
-    places = concat.texts.places("test")
+def test_shards_hold_whole_documents_and_change_nothing(translating_job, tmp_path, monkeypatch):
+    places = translating_job.texts.places("test")
     monkeypatch.setattr(outputs, "SHARD", 10)
     shards = outputs._shards(places)
     assert len(shards) > 3
     assert [i for shard in shards for i in shard] == list(range(len(places)))
     assert all(places[shard.start] == 0 and len(shard) >= 10 for shard in shards[:-1])
-    many_shards = elsewhere(concat, tmp_path / "ten").made("test").path
+    many_shards = elsewhere(translating_job, tmp_path / "ten").made("test").path
     monkeypatch.undo()
-    single_shard = concat.translations().made("test").path
+    single_shard = translating_job.translations().made("test").path
     assert (many_shards / "test.txt").read_text() == (single_shard / "test.txt").read_text()
     assert not list(many_shards.glob("*.part"))
 
 
-def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypatch):
-    expected = (concat.translations().made("test").path / "test.txt").read_text()
+def test_a_killed_translation_goes_on_where_it_stood(translating_job, tmp_path, monkeypatch):
+    expected = (translating_job.translations().made("test").path / "test.txt").read_text()
     monkeypatch.setattr(outputs, "SHARD", 10)
     translate, calls = outputs.translate, []
 
@@ -73,22 +73,22 @@ def test_a_killed_translation_goes_on_where_it_stood(concat, tmp_path, monkeypat
     monkeypatch.setattr(outputs, "translate", killed)
     killed.after = 9
     with pytest.raises(KeyboardInterrupt):
-        _ = elsewhere(concat, tmp_path / "killed").made("test").artefact
+        _ = elsewhere(translating_job, tmp_path / "killed").made("test").artefact
     parts = len(list((tmp_path / "killed").rglob("*.part")))
     assert parts > 0
     calls.clear()
     killed.after = None
-    resumed = elsewhere(concat, tmp_path / "killed").made("test").path
+    resumed = elsewhere(translating_job, tmp_path / "killed").made("test").path
     assert (resumed / "test.txt").read_text() == expected
-    shards = outputs._shards(concat.texts.places("test"))
+    shards = outputs._shards(translating_job.texts.places("test"))
     assert sum(calls) == sum(map(len, shards[parts:]))
 
 
-def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
-    texts, target = concat.texts, concat.texts.subwords[1]
-    folder = concat.translations().made("test").path
+def test_its_ids_are_those_of_its_text_behind_its_own_context(translating_job):
+    texts, target = translating_job.texts, translating_job.texts.subwords[1]
+    folder = translating_job.translations().made("test").path
     tied = [target.tie(text) for text in (folder / "test.txt").read_text().split("\n")[:-1]]
-    split = concat.translations().split("test", len(tied))
+    split = translating_job.translations().split("test", len(tied))
     depths = [texts.depth("test", i) for i in range(len(tied))]
     assert max(depths) == 3
     for i, depth in enumerate(depths):
@@ -97,6 +97,6 @@ def test_its_ids_are_those_of_its_text_behind_its_own_context(concat):
     assert np.array_equal(split.number, texts.split("test").number)
 
 
-def test_what_is_drawn_is_drawn_once(concat):
+def test_what_is_drawn_is_drawn_once(translating_job):
     """Who asks for every sentence's depth would otherwise pass over all of them each time."""
-    assert concat.texts.drawn("train") is concat.texts.drawn("train")
+    assert translating_job.texts.drawn("train") is translating_job.texts.drawn("train")

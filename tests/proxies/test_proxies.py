@@ -107,7 +107,7 @@ def test_places_in_the_sentence_are_told_where_asked_for(kind):
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_small_step_down_the_gradient_lessens_the_loss_by_its_square(name):
-    """To first order, whatever the weights: what training follows is the gradient of the loss."""
+    """To first order, for all weights: what training follows is the gradient of the loss."""
     label_B, words_BK, positions_BK = unpack(pack(*random_rules(64, seed=3)))
     proxy, rate = build(name).double().train(), 1e-5
 

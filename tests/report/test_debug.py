@@ -12,9 +12,9 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from conftest import command
-from debug_page import unpacked
 
+from support.debug_page_reader import read_listings
+from support.forked_commands import must_run
 from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
 from xnmt_bench.report.debug import write_debug_page
 from xnmt_bench.words import Tokens
@@ -71,12 +71,11 @@ def written_page(tmp_path_factory):
         sentences_of[name] = dump(folder / f"{name}.jsonl", seed)
         reference = folder / f"{name}.txt"
         reference.write_text("t1 t2 t3\n" * SENTENCES)
-        read = command(
+        must_run(
             "evaluate.py", "metric=[confidence]", f"relevance.path={folder}/{name}.jsonl",
             "relevance.format=json_lines", f"relevance.reference={reference}",
             f"store={folder}/store", f"results={folder}/results", f"hydra.run.dir={folder}/run",
         )  # fmt: skip
-        assert read.returncode == 0, read.stderr
     return folder / "results", sentences_of
 
 
@@ -96,7 +95,7 @@ def same(first, two):
 
 
 def test_every_number_is_the_csvs_to_the_last_digit(written_page, rows):
-    listings = unpacked(written_page[0] / "debug.html")
+    listings = read_listings(written_page[0] / "debug.html")
     assert [listing["kind"] for listing in listings] == [KIND, KIND]
     for name, listing in zip(("one", "two"), listings, strict=True):
         assert name in listing["name"]
@@ -108,7 +107,7 @@ def test_every_number_is_the_csvs_to_the_last_digit(written_page, rows):
 
 def test_weights_are_rounded_down_and_token_scores_come_from_the_full_ones(written_page):
     results, sentences_of = written_page
-    for name, listing in zip(("one", "two"), unpacked(results / "debug.html"), strict=True):
+    for name, listing in zip(("one", "two"), read_listings(results / "debug.html"), strict=True):
         for dumped, shown in zip(sentences_of[name], listing["shown"], strict=True):
             weights_TS = np.array(dumped["weights"])
             assert shown["rows"] == dumped["target"]

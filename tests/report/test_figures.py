@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import pytest
-from measured import FIDELITY, SYSTEM, scored
 
+from support.example_rows import FIDELITY, SYSTEM, scored
 from xnmt_bench.measuring.metric import Column
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality

@@ -9,6 +9,7 @@ import torch
 from rich.cells import cell_len
 from rich.console import Console
 
+from support.explanations import make_explanation
 from xnmt_bench.explainers.base import Explanation
 from xnmt_bench.report.figure import save_figure, save_parts
 from xnmt_bench.report.heatmap import (
@@ -21,24 +22,12 @@ from xnmt_bench.report.heatmap import (
 )
 
 
-def explanation(words, steps, prefix=True):
-    earlier = torch.ones(steps, steps, dtype=torch.bool).tril(-1)
-    return Explanation(
-        ["▁", *(f"▁source{i}" for i in range(1, words))],
-        [f"▁target{i}" for i in range(steps)],
-        [f"▁target{i}" for i in range(steps)],
-        torch.linspace(0.1, 1, steps),
-        torch.arange(words * steps).view(steps, words) - words * steps / 2,
-        torch.rand(steps, steps).masked_fill(~earlier, torch.nan) if prefix else None,
-    )
-
-
 @pytest.mark.parametrize("width", [30, 80, 200])
 def test_terminal_blocks_fit(width):
     """Every step's column whole, in as many tables as it takes."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, color_system=None)
-    explained = explanation(9, 32)
+    explained = make_explanation(9, 32)
     blocks = list(terminal_heatmaps("attention_rollout", explained, width))
     for block in blocks:
         console.print(block)
@@ -56,7 +45,7 @@ def test_terminal_blocks_fit(width):
 
 def test_the_greatest_of_a_step_is_the_darkest():
     buffer = io.StringIO()
-    [block] = terminal_heatmaps("random", explanation(4, 2, prefix=False), 80)
+    [block] = terminal_heatmaps("random", make_explanation(4, 2, prefix=False), 80)
     Console(file=buffer, width=80, color_system=None).print(block)
     row = next(x for x in buffer.getvalue().splitlines() if x.startswith("▁source3"))
     assert row.split()[-1] == SHADES[-1] * 5  # 3 of 0 to 3, the step's greatest
@@ -65,7 +54,7 @@ def test_the_greatest_of_a_step_is_the_darkest():
 def test_what_hurts_has_a_sign_that_no_colour_is_needed_for():
     buffer = io.StringIO()
     console = Console(file=buffer, width=80, color_system=None)
-    signed = explanation(4, 2, prefix=False)  # -4 to -1, and 0 to 3
+    signed = make_explanation(4, 2, prefix=False)  # -4 to -1, and 0 to 3
     for block in terminal_heatmaps("weighted_gradient", signed, 80):
         console.print(block)
     rows = {row.split()[0]: row.split()[1:] for row in buffer.getvalue().splitlines()[3:]}
@@ -80,7 +69,7 @@ def test_what_hurts_has_a_sign_that_no_colour_is_needed_for():
 def test_no_word_of_a_terminal_heatmap_is_cut(width):
     """One that is longer than the terminal goes on in the next line."""
     words = ["Donaudampfschifffahrtsgesellschaft", "ja", "Schifffahrt", "猫" * 30]
-    label = replace(explanation(4, 4, prefix=False), source_tokens=words[::-1], labels=words)
+    label = replace(make_explanation(4, 4, prefix=False), source_tokens=words[::-1], labels=words)
     buffer = io.StringIO()
     for block in terminal_heatmaps("attention", label, width):
         Console(file=buffer, width=width, color_system=None).print(block)
@@ -96,7 +85,7 @@ def test_no_word_of_a_terminal_heatmap_is_cut(width):
 def test_long_sentences_fold(words, steps, panels):
     """110 words in 2 parts and 60 prefix words in 1, for each of two parts of the steps."""
     assert FOLD == 60
-    explained = explanation(words, steps)
+    explained = make_explanation(words, steps)
     [figure] = heatmap_figures({"attention": explained})
     drawn = [ax for ax in figure.axes if ax.images]
     assert len(drawn) == panels
@@ -113,7 +102,7 @@ def test_long_sentences_fold(words, steps, panels):
 
 
 def test_labels_stay_apart_and_inside_the_figure():
-    [figure] = heatmap_figures({"attention": explanation(30, 20)})
+    [figure] = heatmap_figures({"attention": make_explanation(30, 20)})
     renderer = figure.canvas.get_renderer()
     for ax in (ax for ax in figure.axes if ax.images):
         cells = ax.get_window_extent(renderer)
@@ -125,7 +114,7 @@ def test_labels_stay_apart_and_inside_the_figure():
 
 
 def test_dollars_are_no_formula(tmp_path):
-    explained = explanation(3, 2)
+    explained = make_explanation(3, 2)
     explained.source_tokens[:] = explained.labels[0], r"$\frac{$", "$5$"
     for path in save_parts(heatmap_figures({r"a$\b$": explained}), tmp_path / "explanation"):
         assert path.stat().st_size > 1000

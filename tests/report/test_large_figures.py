@@ -6,9 +6,9 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from measured import FIDELITY, scored
-from test_heatmap import explanation
 
+from support.example_rows import FIDELITY, scored
+from support.explanations import make_explanation
 from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.metrics.consistency import moves
 from xnmt_bench.metrics.fidelity import Fidelity, density, facets
@@ -134,7 +134,7 @@ def test_long_names_stay_inside_the_figure():
 
 
 def test_a_long_passage_is_drawn_in_parts(tmp_path):
-    passage = explanation(300, 250)
+    passage = make_explanation(300, 250)
     figures = list(heatmap_figures({"attention": passage, "rollout": passage}))
     assert len(figures) == 2
     for figure, name in zip(figures, ("attention", "rollout"), strict=True):
@@ -157,7 +157,7 @@ def test_parts_of_an_earlier_run_are_dropped(tmp_path):
 
 def test_a_long_word_leaves_room_for_the_others():
     words = ["Donau" * 200, "x" * 3000, "ja"]
-    long = replace(explanation(3, 3), source_tokens=words, labels=words, target_tokens=words)
+    long = replace(make_explanation(3, 3), source_tokens=words, labels=words, target_tokens=words)
     [figure] = heatmap_figures({"attention": long})
     assert max(figure.get_size_inches()) < 15
     plt.close(figure)

@@ -34,7 +34,7 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, browser):
+def opened_page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
     shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
     sentences, columns = ["By SA: nothing beats every blind row."], {"SA": "a proxy"}
@@ -60,60 +60,62 @@ def column(page, number):
          ["100 %", "89.8 %", "9.1 %", "", "no number"]),
     ],
 )  # fmt: skip
-def test_a_table_is_sorted_by_click_and_by_key(page, number, ascending, descending):
+def test_a_table_is_sorted_by_click_and_by_key(opened_page, number, ascending, descending):
     """Numbers as numbers, words as words, what is missing last, the rest in its old order."""
-    before = column(page, number)
-    names = column(page, 0)
-    heading = page.find_elements("css selector", "#small th")[number]
+    before = column(opened_page, number)
+    names = column(opened_page, 0)
+    heading = opened_page.find_elements("css selector", "#small th")[number]
     button = heading.find_element("tag name", "button")
 
     def values():
-        return [text.split(" [")[0] for text in column(page, number)]
+        return [text.split(" [")[0] for text in column(opened_page, number)]
 
     button.click()
     assert heading.get_attribute("aria-sort") == "ascending"
     assert values() == ascending
     if number == 2:
-        assert column(page, 0)[1:3] == ["a", "c"]
+        assert column(opened_page, 0)[1:3] == ["a", "c"]
     button.send_keys("\n")
     assert heading.get_attribute("aria-sort") == "descending"
     assert values() == descending
     if number == 2:
-        assert column(page, 0)[1:3] == ["a", "c"]
+        assert column(opened_page, 0)[1:3] == ["a", "c"]
     button.click()
     assert heading.get_attribute("aria-sort") is None
-    assert (column(page, number), column(page, 0)) == (before, names)
+    assert (column(opened_page, number), column(opened_page, 0)) == (before, names)
 
 
-def test_one_column_at_a_time_is_sorted_by_and_blocks_have_no_rule_then(page):
-    first, second = page.find_elements("css selector", "#small th button")[:2]
-    [begins] = page.find_elements("css selector", "#small .begins td:first-child")
+def test_one_column_at_a_time_is_sorted_by_and_blocks_have_no_rule_then(opened_page):
+    first, second = opened_page.find_elements("css selector", "#small th button")[:2]
+    [begins] = opened_page.find_elements("css selector", "#small .begins td:first-child")
     assert begins.value_of_css_property("border-top-width") == "1px"
     first.click()
     assert begins.value_of_css_property("border-top-width") == "0px"
     second.click()
-    assert len(page.find_elements("css selector", "#small [aria-sort]")) == 1
+    assert len(opened_page.find_elements("css selector", "#small [aria-sort]")) == 1
     second.click()
     second.click()
     assert begins.value_of_css_property("border-top-width") == "1px"
 
 
 @pytest.mark.parametrize("width", [1400, 1280])
-def test_a_wide_table_scrolls_by_itself_and_keeps_its_names_in_view(page, width):
-    page.set_window_size(width, 900)
+def test_a_wide_table_scrolls_by_itself_and_keeps_its_names_in_view(opened_page, width):
+    opened_page.set_window_size(width, 900)
     inside = "return document.documentElement.scrollWidth <= innerWidth"
-    assert page.execute_script(inside)
-    scroll = page.find_element("css selector", "#wide .scroll")
-    name, *_, last = page.find_elements("css selector", "#wide tbody tr:first-child td")
+    assert opened_page.execute_script(inside)
+    scroll = opened_page.find_element("css selector", "#wide .scroll")
+    name, *_, last = opened_page.find_elements("css selector", "#wide tbody tr:first-child td")
     before = name.location_once_scrolled_into_view["x"]
-    page.execute_script("arguments[0].scrollLeft = 1e6", scroll)
+    opened_page.execute_script("arguments[0].scrollLeft = 1e6", scroll)
     edge = scroll.rect["x"] + scroll.rect["width"]
     assert last.rect["x"] + last.rect["width"] <= edge + 1
-    assert page.execute_script("return arguments[0].getBoundingClientRect().x", name) == before
-    assert page.execute_script(inside)
+    assert (
+        opened_page.execute_script("return arguments[0].getBoundingClientRect().x", name) == before
+    )
+    assert opened_page.execute_script(inside)
 
 
-def test_nothing_that_a_table_is_given_runs(page):
-    assert page.title.startswith("xnmt_bench")
-    assert not page.find_elements("css selector", "table img")
-    assert not [e for e in page.get_log("browser") if e["level"] == "SEVERE"]
+def test_nothing_that_a_table_is_given_runs(opened_page):
+    assert opened_page.title.startswith("xnmt_bench")
+    assert not opened_page.find_elements("css selector", "table img")
+    assert not [e for e in opened_page.get_log("browser") if e["level"] == "SEVERE"]

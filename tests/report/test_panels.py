@@ -5,8 +5,8 @@ from math import exp, log
 from statistics import stdev
 
 import pytest
-from measured import AER, FIDELITY, SYSTEM, scored
 
+from support.example_rows import AER, FIDELITY, SYSTEM, scored
 from xnmt_bench.measuring.measurement import DECISIONS, SETTINGS
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity

@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from measured import FIDELITY, decisions, measured
 from scipy import stats
 
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare, t_test
 from xnmt_bench.measuring.measurement import BLIND
@@ -61,14 +61,14 @@ def test_better_is_better_than_all_and_worse_than_one_is_worse(write, tmp_path):
     write("lost", HARD - 1 + noise())
     write("lexicon", HARD + 0.2 + noise(), blind=True)
     write("random", HARD - 0.6 + noise(), blind=True)
-    found = standings(tmp_path)
-    assert {name: s.word for name, s in found.items()} == {
+    standing_of = standings(tmp_path)
+    assert {name: s.word for name, s in standing_of.items()} == {
         "clear": "better",
         "between": "worse",  # better than random, and worse than the lexicon
         "lost": "worse",
     }
-    assert found["clear"].against == found["between"].against == "lexicon"
-    assert found["clear"].difference.effect == pytest.approx(np.exp(-0.3), abs=0.05)
+    assert standing_of["clear"].against == standing_of["between"].against == "lexicon"
+    assert standing_of["clear"].difference.effect == pytest.approx(np.exp(-0.3), abs=0.05)
 
 
 def test_what_is_ahead_by_chance_is_not_told_apart(write, tmp_path):

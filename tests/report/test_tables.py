@@ -6,10 +6,10 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
-from measured import AER, FIDELITY, SYSTEM, Tables, measured, scored
 from rich.console import Console
 
+from support.example_rows import AER, FIDELITY, SYSTEM, Tables, measured, scored
+from support.paths import ROOT
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.aer.counts import count_links

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from measured import FIDELITY, scored
 
+from support.example_rows import FIDELITY, scored
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.table import csv_columns
@@ -50,6 +50,8 @@ def test_rows_without_a_number_are_rows_all_the_same(tmp_path, monkeypatch):
 
 
 def test_a_run_holds_the_bundle_as_an_artifact(tmp_path, monkeypatch):
+    import wandb
+
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
@@ -57,8 +59,8 @@ def test_a_run_holds_the_bundle_as_an_artifact(tmp_path, monkeypatch):
     bundle.write_bytes(b"what a report stands on")
     logged = []
     with WandbTracker().start("evaluate", "group", tmp_path, {}) as tracker:
-        log = tracker._run.log_artifact
-        monkeypatch.setattr(tracker._run, "log_artifact", lambda a: logged.append(log(a)) or a)
+        log = wandb.run.log_artifact
+        monkeypatch.setattr(wandb.run, "log_artifact", lambda a: logged.append(log(a)) or a)
         tracker.artifact("bundle", bundle)
     [artifact] = logged
     assert artifact.type == "bundle" and list(artifact.manifest.entries) == ["bundle.zip"]
@@ -151,14 +153,14 @@ def test_the_server_is_asked_at_its_address(address, server, monkeypatch):
 
     import wandb
 
-    asked = []
+    places_asked = []
 
     def connect(place, timeout):
-        asked.append(place)
+        places_asked.append(place)
         raise OSError
 
     monkeypatch.setenv("WANDB_BASE_URL", address)
     monkeypatch.setattr(wandb, "api", SimpleNamespace(api_key="k"))
     monkeypatch.setattr(socket, "create_connection", connect)
     assert not _reachable()
-    assert asked == [server]
+    assert places_asked == [server]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from measured import FIDELITY, SYSTEM, Tables, scored
-
+from support.example_rows import FIDELITY, SYSTEM, Tables, scored
 from xnmt_bench.measuring.comparing import Difference
 from xnmt_bench.measuring.measurement import AGREEMENT, BLIND, PIVOT
 from xnmt_bench.measuring.metric import Column, SumMetric

@@ -2,8 +2,9 @@
 
 import pytest
 
+from support.coreference_rows import ROWS, ListedChains
 from xnmt_bench.corpora.reversed import ReversedCorpus
-from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence
+from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import create
@@ -17,40 +18,12 @@ from xnmt_bench.resolvers.examples import (
 )
 
 
-class Made(Corpus):
-    """Sentences by their sources, each with its chains."""
-
-    name, source_language, target_language = "made", "en", "de"
-
-    def __init__(self, *rows):
-        self.rows = rows
-
-    def sentences(self, split):
-        for n, (source, chains) in enumerate(self.rows):
-            mentions = [
-                Mention(str(chain), words) for chain, spans in enumerate(chains) for words in spans
-            ]
-            gold = None if chains is None else Gold(source_mentions=tuple(mentions))
-            yield Sentence(source, f"Satz {n}", "made", n, gold)
-
-    def recipe(self):
-        return {"made": [list(map(str, row)) for row in self.rows]}
-
-
-ROWS = (
-    ("the dog likes its bone", [[(0, 1), (3,)]]),
-    ("Anna saw Her, and she smiled", [[(0,), (4,)]]),
-    ("Anna sold her car as it was old", [[(2, 3), (5,)]]),  # `her` alone is in no cluster
-    ("Anna saw him.", [[(0,)], [(2,)]]),
-)
-
-
 def test_examples_of_a_sentence():
-    found = []
-    for sentence in Made(*ROWS).sentences("train"):
+    kinds = []
+    for sentence in ListedChains(*ROWS).sentences("train"):
         [clusters] = create("resolvers", "gold").resolve([sentence])
-        found.append((is_coref(clusters), is_gender(sentence, clusters)))
-    assert found == [(True, False), (True, True), (True, False), (False, False)]
+        kinds.append((is_coref(clusters), is_gender(sentence, clusters)))
+    assert kinds == [(True, False), (True, True), (True, False), (False, False)]
     assert not is_coref(None)
     his = Sentence("John lost HIS, he said", "", "x", 0)
     assert is_gender(his, (((0, 0), (2, 2)),))
@@ -58,12 +31,12 @@ def test_examples_of_a_sentence():
 
 
 def test_counts_of_a_corpus_and_of_its_other_direction():
-    corpus = Made(*ROWS)
+    corpus = ListedChains(*ROWS)
     counts = count_examples(corpus, "train", create("resolvers", "gold"))
     assert counts == ExampleCounts(4, 3, 1, 0)
     assert str(counts) == "4 sentences: 3 coref, 1 gender"
 
-    class Other(Made):
+    class Other(ListedChains):
         source_language, target_language = "de", "fr"
 
     assert english_side(corpus) is corpus
@@ -75,7 +48,7 @@ def test_counts_of_a_corpus_and_of_its_other_direction():
 
 
 def test_a_sentence_that_the_resolver_does_not_know_is_counted():
-    class Half(Made):
+    class Half(ListedChains):
         def sentences(self, split):
             for n, sentence in enumerate(super().sentences(split)):
                 yield Sentence(sentence.source, "", "x", n, sentence.gold if n else None)
@@ -87,7 +60,7 @@ def test_a_sentence_that_the_resolver_does_not_know_is_counted():
 
 @pytest.mark.parametrize(("kind", "numbers"), [("coref", [0, 1, 2]), ("gender", [1])])
 def test_a_corpus_of_examples_alone(kind, numbers):
-    examples = ExamplesCorpus(Made(*ROWS), create("resolvers", "gold"), kind)
+    examples = ExamplesCorpus(ListedChains(*ROWS), create("resolvers", "gold"), kind)
     assert [s.position for s in examples.sentences("train")] == numbers
     assert len(list(examples.sentences("test"))) == len(ROWS)
     assert "4 sentences: 3 coref, 1 gender" in list(examples.counts())
@@ -95,7 +68,7 @@ def test_a_corpus_of_examples_alone(kind, numbers):
 
 def test_the_recipe_says_which_examples_by_which_resolver():
     recipes = [
-        ExamplesCorpus(Made(*ROWS), create("resolvers", name), kind).recipe()
+        ExamplesCorpus(ListedChains(*ROWS), create("resolvers", name), kind).recipe()
         for name in ("gold", "learnt")
         for kind in ("coref", "gender")
     ]
@@ -105,18 +78,20 @@ def test_the_recipe_says_which_examples_by_which_resolver():
 def test_a_corpus_without_examples_is_an_error():
     with pytest.raises(XnmtError, match="made: no training sentence is a gender example"):
         list(
-            ExamplesCorpus(Made(ROWS[0]), create("resolvers", "gold"), "gender").sentences("train")
+            ExamplesCorpus(ListedChains(ROWS[0]), create("resolvers", "gold"), "gender").sentences(
+                "train"
+            )
         )
 
 
 def test_toy_sentences_whose_chains_are_known():
     """Every sentence of generated data with a chain of two words of its own is an example."""
     corpus = ToyCorpus(train=300)
-    wanted = 0
+    expected = 0
     for sentence in corpus.sentences("train"):
         mentions = (sentence.gold.source_mentions if corpus.source_language == "en"
                     else sentence.gold.target_mentions)  # fmt: skip
         chains = [m.chain for m in mentions]
-        wanted += len(chains) > len(set(chains))
-    assert wanted > 20
-    assert count_examples(corpus, "train", create("resolvers", "gold")).coref == wanted
+        expected += len(chains) > len(set(chains))
+    assert expected > 20
+    assert count_examples(corpus, "train", create("resolvers", "gold")).coref == expected

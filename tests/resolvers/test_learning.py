@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import DATA
 
 from benchmarks.resolver import gap, train
 from benchmarks.resolver.data import LITBANK, Chained, GapRow, passages, read_gap, read_litbank
+from support.paths import DATA
 from xnmt_bench.errors import DataError
 from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model, Trees
 

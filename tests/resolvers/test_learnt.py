@@ -28,16 +28,16 @@ def mentions(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("Mr. Smith didn't see J. R. Tolkien's house.",
          "Mr.|Smith|didn't|see|J.|R.|Tolkien|'s|house|."),
         ("He said: well-known cooks don 't eat .", "He|said|:|well-known|cooks|don|'|t|eat|."),
     ],
 )  # fmt: skip
-def test_tokens(text, wanted):
+def test_tokens(text, expected):
     tokens = tokenize(text)
-    assert "|".join(token.form for token in tokens) == wanted
+    assert "|".join(token.form for token in tokens) == expected
     assert all(text[token.start : token.end] == token.form for token in tokens)
     assert {token.sentence for token in tokens} == {0}
 
@@ -48,7 +48,7 @@ def test_sentences_end_before_a_capital():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("The trophy didn't fit in the suitcase because it was too small.",
          ["The trophy", "the suitcase", "it"]),
@@ -59,12 +59,12 @@ def test_sentences_end_before_a_capital():
         ("However, Anna said that Mr. Smith slept.", ["Anna", "Mr. Smith"]),
     ],
 )  # fmt: skip
-def test_mentions(text, wanted):
-    assert mentions(text) == wanted
+def test_mentions(text, expected):
+    assert mentions(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted"),
+    ("source", "expected"),
     [
         ("Anna Smith met Tom, and Smith said that she was ill.", {((0, 1), (5, 5), (8, 8))}),
         ("Anna said that she was ill.", {((0, 0), (3, 3))}),
@@ -76,10 +76,10 @@ def test_mentions(text, wanted):
         ("...", set()),
     ],
 )
-def test_sentences_whose_clusters_are_plain(source, wanted):
+def test_sentences_whose_clusters_are_plain(source, expected):
     [clusters] = create("resolvers", "learnt").resolve([sentence(source)])
-    assert wanted <= set(clusters)
-    if not wanted:
+    assert expected <= set(clusters)
+    if not expected:
         assert not clusters
 
 
@@ -127,8 +127,8 @@ def test_trees_beside_a_walk_from_node_to_node():
         total = trees.bias
         for node in trees.roots:
             while trees.feature[node] >= 0:
-                left = row[trees.feature[node]] <= trees.threshold[node]
-                node = (trees.left if left else trees.right)[node]
+                goes_left = row[trees.feature[node]] <= trees.threshold[node]
+                node = (trees.left if goes_left else trees.right)[node]
             total += trees.value[node]
         return total
 
@@ -152,8 +152,8 @@ def test_damaged_weights_are_one_line(damage, tmp_path):
         content["features"][0] = "other"
         path.write_bytes(gzip.compress(json.dumps(content).encode()))
     elif damage == "bytes":
-        whole = WEIGHTS.read_bytes()
-        path.write_bytes(whole[:1000] + bytes(40) + whole[1040:])
+        packed = WEIGHTS.read_bytes()
+        path.write_bytes(packed[:1000] + bytes(40) + packed[1040:])
     elif damage == "cut":
         path.write_bytes(WEIGHTS.read_bytes()[:1000])
     elif damage == "text":

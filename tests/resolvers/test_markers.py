@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from test_examples import ROWS, Made
 
+from support.coreference_rows import ROWS, ListedChains
 from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import create
@@ -30,7 +30,7 @@ def test_clusters_are_numbered_by_their_first_mention():
 
 
 @pytest.mark.parametrize(
-    ("clusters", "wanted"),
+    ("clusters", "expected"),
     [
         # `John sold his car as it broke`: `his` of `his car`.
         ((((0, 0), (2, 2)), ((2, 3), (5, 5))),
@@ -46,9 +46,9 @@ def test_clusters_are_numbered_by_their_first_mention():
          "John sold <1> his </1> car as <1> it </1> broke"),
     ],
 )  # fmt: skip
-def test_mentions_that_share_words(clusters, wanted):
-    found = mark("John sold his car as it broke", clusters).text
-    assert found.replace("ENT", "") == wanted
+def test_mentions_that_share_words(clusters, expected):
+    text = mark("John sold his car as it broke", clusters).text
+    assert text.replace("ENT", "") == expected
 
 
 def test_a_cluster_that_loses_its_mentions_gives_its_number_and_words_back():
@@ -101,7 +101,7 @@ def test_a_text_without_clusters_stays_as_it_is():
 
 def test_a_corpus_with_markers_keeps_its_annotation():
     """Places count the words of the text, and vocabularies give markers no word."""
-    corpus = Made(*ROWS)
+    corpus = ListedChains(*ROWS)
     marked = MarkedCorpus(corpus, create("resolvers", "gold"), most=1)
     assert marked.marked and not corpus.marked
     pairs = zip(corpus.sentences("train"), marked.sentences("train"), strict=True)
@@ -116,7 +116,7 @@ def test_a_corpus_with_markers_keeps_its_annotation():
 
 
 def test_another_source_than_english():
-    class German(Made):
+    class German(ListedChains):
         source_language = "de"
 
     with pytest.raises(XnmtError, match="made: a resolver reads English, not de"):
@@ -124,13 +124,15 @@ def test_another_source_than_english():
 
 
 def test_bad_input_is_named_by_split_and_sentence():
-    marked = MarkedCorpus(Made(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold"))
+    marked = MarkedCorpus(
+        ListedChains(ROWS[0], ("a <ENT1> b </ENT1>", [])), create("resolvers", "gold")
+    )
     with pytest.raises(XnmtError, match="made, valid, sentence 2: the text holds a marker: <ENT1>"):
         list(marked.sentences("valid"))
 
 
 def test_a_training_split_without_any_cluster_is_an_error():
-    marked = MarkedCorpus(Made(ROWS[3]), create("resolvers", "gold"))
+    marked = MarkedCorpus(ListedChains(ROWS[3]), create("resolvers", "gold"))
     with pytest.raises(XnmtError, match="made: no training sentence has a cluster to mark"):
         list(marked.sentences("train"))
     assert len(list(marked.sentences("test"))) == 1

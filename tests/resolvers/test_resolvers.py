@@ -45,8 +45,8 @@ def test_a_file_of_other_tokens(tmp_path):
     row = {"document": cut, "clusters": [[[6, 7], [9, 9]], [[0, 1]]]}
     path.write_text(json.dumps(row) + "\n")
     resolver = create("resolvers", "file", path=str(path))
-    known, unknown = resolver.resolve([sentence(TROPHY), sentence("It rains.")])
-    assert known == (((5, 6), (8, 8)),)
+    resolved, unknown = resolver.resolve([sentence(TROPHY), sentence("It rains.")])
+    assert resolved == (((5, 6), (8, 8)),)
     assert unknown is None
     with pytest.raises(DataError, match=r"clusters.jsonl: no line is of one of the 1 sentences"):
         list(resolver.resolve([sentence("It rains.")]))
@@ -84,8 +84,8 @@ def test_gold_chains_are_cut_at_the_end_of_a_sentence():
             Mention("c", (6,)),
         )
     )  # fmt: skip
-    found = create("resolvers", "gold").resolve([sentence("x", gold), sentence("x")])
-    assert list(found) == [(((0, 1), (4, 4)), ((2, 5), (6, 6))), None]
+    resolved = create("resolvers", "gold").resolve([sentence("x", gold), sentence("x")])
+    assert list(resolved) == [(((0, 1), (4, 4)), ((2, 5), (6, 6))), None]
 
 
 class Prediction:
@@ -121,11 +121,11 @@ def test_fastcoref_by_a_stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "fastcoref", package)
     resolver = create("resolvers", "fastcoref", sentences=2)
     texts = [TROPHY, "It rains.", TROPHY]
-    wanted = (((5, 6), (8, 8)),)
-    found = list(resolver.resolve(map(sentence, texts)))
+    expected = (((5, 6), (8, 8)),)
+    resolved = list(resolver.resolve(map(sentence, texts)))
     assert StandIn.batches == [2, 1]
-    assert found[1] == ()
-    assert found[0] == found[2] == wanted
+    assert resolved[1] == ()
+    assert resolved[0] == resolved[2] == expected
     with pytest.raises(XnmtError, match=r"f-coref cannot be loaded: no network$"):
         create("resolvers", "fastcoref", device="cuda:9")
 
@@ -150,13 +150,13 @@ def test_the_command_counts_and_writes_what_the_resolver_of_files_reads(tmp_path
     assert main([str(text), *options]) == 0
     assert capsys.readouterr().out == first
     assert again.read_bytes() == marked.read_bytes()
-    # Packed where the name says so, as every reader unpacks it.
+    # Packed where the name ends in .gz, as every reader unpacks it.
     packed = clusters.with_suffix(".jsonl.gz")
     assert main([str(text), "--clusters", str(packed)]) == 0
     assert gzip.decompress(packed.read_bytes()) == clusters.read_bytes()
-    same = tmp_path / "same.jsonl.gz"
-    assert main([str(text), "--clusters", str(same)]) == 0
-    assert same.read_bytes() == packed.read_bytes()
+    again = tmp_path / "same.jsonl.gz"
+    assert main([str(text), "--clusters", str(again)]) == 0
+    assert again.read_bytes() == packed.read_bytes()
 
 
 def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):

@@ -30,28 +30,30 @@ def test_some_of_the_decisions():
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved_scores(tmp_path):
     path = tmp_path / "test.parquet"
     random_scores().save(path)
     return path
 
 
-def test_scores_come_back(saved):
-    loaded, expected = DecisionScores.load(saved), random_scores()
+def test_scores_come_back(saved_scores):
+    loaded, expected = DecisionScores.load(saved_scores), random_scores()
     for name in DecisionScores.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(loaded, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
-def test_damaged_scores_are_named(saved, damage):
-    content = saved.read_bytes()
+def test_damaged_scores_are_named(saved_scores, damage):
+    content = saved_scores.read_bytes()
     if damage == "missing":
-        saved.unlink()
+        saved_scores.unlink()
     elif damage == "truncated":
-        saved.write_bytes(content[:-20])
+        saved_scores.write_bytes(content[:-20])
     else:  # in the middle of the log-likelihoods
         middle = len(content) // 2
-        saved.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        saved_scores.write_bytes(
+            content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        )
     with pytest.raises(StoreError) as error:
-        DecisionScores.load(saved)
-    assert str(saved) in str(error.value)
+        DecisionScores.load(saved_scores)
+    assert str(saved_scores) in str(error.value)

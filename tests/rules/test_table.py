@@ -52,11 +52,11 @@ def assert_same(actual, expected):
         np.testing.assert_array_equal(actual_column, other)
 
 
-@pytest.mark.parametrize("left", [0, 100])
-def test_a_damaged_shard_of_unfinished_work_is_made_again(shard, left, caplog):
+@pytest.mark.parametrize("remains", [0, 100])
+def test_a_damaged_shard_of_unfinished_work_is_made_again(shard, remains, caplog):
     """A loss of power may keep the name of a shard and lose its bytes."""
     assert is_finished(shard)
-    shard.write_bytes(shard.read_bytes()[:left])
+    shard.write_bytes(shard.read_bytes()[:remains])
     assert not is_finished(shard)
     assert not shard.exists()
     assert f"{shard}: " in caplog.text and "it is made again" in caplog.text

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import command
-from measured import FIDELITY, measured
 
+from support.example_rows import FIDELITY, measured
+from support.forked_commands import command, must_run
 from xnmt_bench.errors import DataError
 from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
 from xnmt_bench.measuring.units import Units
@@ -137,11 +137,10 @@ def test_words_of_decisions(tmp_path):
         writer = csv.DictWriter(file, list(rows[0]), delimiter=";")  # as some spreadsheets write
         writer.writeheader()
         writer.writerows(rows)
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[annotation]", f"sheet.path=[{answers}]", f"results={results}",
         f"sheet.key={results}/sheets/words.key.csv", "bootstrap.samples=5", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     row_of = {row["explainer"]: row for row in read_csv(results / "annotation.csv")}
     assert row_of.keys() == {"attention", "random"}
     assert {float(row_of["attention"][c]) for c in ("agreement", "average_precision", "hit_1")} == {
@@ -168,12 +167,11 @@ def test_links_of_heatmaps(tmp_path):
             "dispersed": "no",
         } | answers
     (tmp_path / "answers.csv").write_text(to_text(rows), encoding="utf-8")
-    done = command(
+    must_run(
         "evaluate.py", "metric=[annotation]", f"sheet.path=[{tmp_path}/answers.csv]",
         f"sheet.key={results}/sheets/links.key.csv", f"results={results}", "bootstrap.samples=5",
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     table = {(r["question"], r["explainer"]): r for r in read_csv(results / "annotation.csv")}
     every = table["all cases", "attention"]
     values = [float(every[c]) for c in ("naive", "max_weight", "nonzero", "weight", "attended")]
@@ -241,7 +239,7 @@ def test_people_of_known_accuracy_beside_relevance(tmp_path):
     # `she` is attention's first word and the last of the tied ones of random, `doctor` its first.
     attention, random = table["relevance", "attention"], table["relevance", "random"]
     assert [float(attention[c]) for c in ("average_precision", "hit_1", "hit_3")] == [1, 1, 1]
-    assert float(attention["annotations"]) == 4  # no word is no ranking
+    assert float(attention["annotations"]) == 4  # an answer without words cannot be ranked against
     she = 1 / 6
     random_precision = (3 * she + (1 + 2 / 6) / 2) / 4
     assert [float(random[c]) for c in ("average_precision", "hit_1")] == [
@@ -569,11 +567,10 @@ def test_a_kind_of_a_package_is_a_choice(tmp_path):
         "[xnmt_bench.sheets]\nlong_words = long_words:LongWords\n"
     )
     path = {"PYTHONPATH": str(tmp_path)}
-    done = command(
+    must_run(
         "evaluate.py", "sheet=long_words", "sheet.letters=4", f"results={tmp_path}/results",
         env=path, cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     rows = read_csv(tmp_path / "results" / "sheets" / "long_words.csv")
     assert sorted(row["target"] for row in rows) == [f"die [Katze{n}]" for n in (0, 2, 3)]
     assert rows[0]["sheet"].startswith("long_words-3-")

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import DATA
 
+from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import Alignment, AlignmentFile
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.errors import StoreError

@@ -4,8 +4,11 @@ import csv
 import shutil
 
 import pytest
-from conftest import DATA, command, configure, overrides
 
+from support.configurations import configure, overrides
+from support.forked_commands import command, must_run
+from support.paths import DATA
+from support.systems import small_job
 from xnmt_bench.corpora.formats.alignment import AlignmentFile
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -19,9 +22,8 @@ from xnmt_bench.report.report import collect
 RWTH = DATA / "alignments" / "rwth_deen"
 
 
-def job_for(workplace, explainer, *more):
-    changes = [*overrides("transformer"), "metric=[aer]", f"store={workplace}/store"]
-    return Job(configure(*changes, "corpus.seed=0", f"explainer={explainer}", *more))
+def job_for(workplace, explainer, *changes):
+    return small_job(workplace, "transformer", "metric=[aer]", f"explainer={explainer}", *changes)
 
 
 def counts(artefact, method="forward"):
@@ -40,23 +42,25 @@ def target_lengths(job):
 
 
 def test_explainers_find_the_gold_alignment_better_than_chance(transformer, workplace):
-    found = {
+    aer_of = {
         name: aer(Alignments(job_for(workplace, name)).explained)
         for name in ("attention", "prediction_difference", "random", "gold_alignment")
     }
-    assert found["prediction_difference"] < 0.5 < found["random"]
-    assert found["attention"] < found["random"] - 0.2
+    assert aer_of["prediction_difference"] < 0.5 < aer_of["random"]
+    assert aer_of["attention"] < aer_of["random"] - 0.2
     # One link a target word cannot hold every many-to-one sure link, so some error stays.
-    assert found["gold_alignment"] < 0.1
+    assert aer_of["gold_alignment"] < 0.1
 
 
 def test_the_stored_links_are_those_that_were_counted(transformer, workplace):
     job = job_for(workplace, "attention")
-    made = Alignments(job)
-    links = [links.sure for links in AlignmentFile(made.explained.path / "forward.links").read()]
-    units = counts(made.explained)
+    alignments = Alignments(job)
+    links = [
+        links.sure for links in AlignmentFile(alignments.explained.path / "forward.links").read()
+    ]
+    units = counts(alignments.explained)
     assert [len(x) for x in links] == units["links"].tolist()
-    assert links == list(made.links())
+    assert links == list(alignments.links())
     # Each target word has one source word.
     assert units["links"].tolist() == target_lengths(job)
 
@@ -66,9 +70,9 @@ def test_every_system_is_aligned_also_without_relevance_of_its_prefix(system, wo
     name = system.settings.nmt.name
     changes = [*overrides(name), "metric=[aer]", f"store={workplace}/store", "corpus.seed=0"]
     job = Job(configure(*changes, "explainer=attention"))
-    made = Alignments(job).explained
-    assert counts(made)["links"].sum() == sum(target_lengths(job))
-    assert 0 < aer(made) < 1
+    artefact = Alignments(job).explained
+    assert counts(artefact)["links"].sum() == sum(target_lengths(job))
+    assert 0 < aer(artefact) < 1
 
 
 def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
@@ -89,20 +93,20 @@ def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
 
 
 def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
-    made = Alignments(job_for(workplace, "prediction_difference"))
-    assert aer(made.explained) < aer(made.diagonal)
+    alignments = Alignments(job_for(workplace, "prediction_difference"))
+    assert aer(alignments.explained) < aer(alignments.diagonal)
 
 
 def test_eflomal_aligns_the_same_sentences(transformer, workplace):
     pytest.importorskip("eflomal", reason="the extra `align` is not installed")
-    made = Alignments(job_for(workplace, "attention"))
+    alignments = Alignments(job_for(workplace, "attention"))
     forward, backward, both = (
-        [links.sure for links in AlignmentFile(made.eflomal.path / f"{method}.links").read()]
+        [links.sure for links in AlignmentFile(alignments.eflomal.path / f"{method}.links").read()]
         for method in ("forward", "backward", "intersection")
     )
-    assert len(forward) == len(made.sentences)
+    assert len(forward) == len(alignments.sentences)
     assert both == [f & b for f, b in zip(forward, backward, strict=True)]
-    assert not list(made.eflomal.path.glob("*.txt"))
+    assert not list(alignments.eflomal.path.glob("*.txt"))
 
 
 def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_path):
@@ -113,16 +117,16 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
     there = Alignments(there_job)
     here_job = Job(configure(*changes))
     here = Alignments(here_job, str(there_job.system.path))
-    made = here.explained
+    artefact = here.explained
     methods = ["forward", "backward", "intersection", "union",
                "grow-diagonal", "grow-diagonal-final"]  # fmt: skip
     for ending in ("links", "parquet"):
-        assert {path.stem for path in made.path.glob(f"*.{ending}")} == set(methods)
+        assert {path.stem for path in artefact.path.glob(f"*.{ending}")} == set(methods)
 
     def links(method):
-        return [x.sure for x in AlignmentFile(made.path / f"{method}.links").read()]
+        return [x.sure for x in AlignmentFile(artefact.path / f"{method}.links").read()]
 
-    flipped = [{(j, i) for i, j in found} for found in there.links()]
+    flipped = [{(j, i) for i, j in links} for links in there.links()]
     assert links("backward") == flipped
     both = zip(links("forward"), flipped, links("intersection"), strict=True)
     assert all(f & b == i for f, b, i in both)
@@ -134,20 +138,19 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
     assert settings["reverse system"] == there_job.lineage["family"][:6]
     assert "reverse system" not in rows["forward"].make().facts["settings"]
     # In its own direction the other system is judged by the same words.
-    own, turned = counts(there.explained), counts(made, "backward")
-    assert counts(made)["unaligned_links"].sum() > 0 == turned["unaligned_links"].sum()
+    straight, turned = counts(there.explained), counts(artefact, "backward")
+    assert counts(artefact)["unaligned_links"].sum() > 0 == turned["unaligned_links"].sum()
     for column in ("links", "unaligned_links", "sure", "sure_links", "possible_links"):
-        assert own[column].tolist() == turned[column].tolist()
+        assert straight[column].tolist() == turned[column].tolist()
 
 
 @pytest.fixture(scope="module")
 def swept(transformer, workplace, tmp_path_factory):
     """Both metrics of five explainers: the command line that reports them, and its folder."""
     folder = tmp_path_factory.mktemp("both")
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={folder}/results", f"hydra.sweep.dir={folder}/sweep",
-              f"hydra.run.dir={folder}/run"]  # fmt: skip
-    made = command(
+    shared = [*overrides("transformer", workplace), f"results={folder}/results",
+              f"hydra.sweep.dir={folder}/sweep", f"hydra.run.dir={folder}/run"]  # fmt: skip
+    must_run(
         "train.py",
         "-m",
         *shared,
@@ -155,7 +158,6 @@ def swept(transformer, workplace, tmp_path_factory):
         "explainer=attention,gradient_norm,prediction_difference,random,gold_alignment",
         "judge=[base]",
     )
-    assert made.returncode == 0, made.stderr
     return shared, folder
 
 
@@ -166,9 +168,8 @@ def rows_of(folder, metric):
 
 def test_both_metrics_side_by_side_from_the_command_line(swept):
     shared, folder = swept
-    read = command("evaluate.py", *shared, "metric=[fidelity,aer]", "analysis=[agreement]",
-                   "analysis.agreement.fixed.instantiation=base")  # fmt: skip
-    assert read.returncode == 0, read.stderr
+    read = must_run("evaluate.py", *shared, "metric=[fidelity,aer]", "analysis=[agreement]",
+                    "analysis.agreement.fixed.instantiation=base")  # fmt: skip
     assert "Alignment error rate" in read.stdout
     assert "Kendall's tau" in " ".join(read.stdout.split())
     [agreement] = rows_of(folder, "fidelity_aer_agreement")
@@ -187,39 +188,38 @@ def test_both_metrics_side_by_side_from_the_command_line(swept):
 
 def test_stored_relevance_of_other_words_or_sentences_is_refused(transformer, workplace):
     changes = {"relevance": {"name": "mine"}}
-    made = job_for(workplace, "attention")
+    job = job_for(workplace, "attention")
     for scenario, message in (
         ("teacher_forcing", "it is of scenario=teacher_forcing, and align"),
         ("golden", "has the first 20 of 100 test sentences; give rules"),
     ):
-        few = made.changed({"rules": {"test_sentences": 20}})
+        few = job.changed({"rules": {"test_sentences": 20}})
         path = workplace / "store" / "rules" / few.relevance(scenario).fingerprint
         changes["relevance"]["path"] = str(path)
         changes["rules"] = {"test_sentences": None}
         with pytest.raises(XnmtError, match=message):
-            list(Alignments(made.changed(changes)).links())
+            list(Alignments(job.changed(changes)).links())
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, tmp_path, elsewhere):
     """As another program would bring it: no explainer, no system."""
     shared, folder = swept
-    made = job_for(workplace, "attention").relevance("golden", source_alone=True)
-    rules = workplace / "store" / "rules" / made.fingerprint
+    relevance = job_for(workplace, "attention").relevance("golden", source_alone=True)
+    rules = workplace / "store" / "rules" / relevance.fingerprint
     if elsewhere:
         rules = shutil.copytree(rules, tmp_path / "theirs")
-    given = [f"relevance.path={rules}", "relevance.name=mine", "metric=[aer]",
+    options = [f"relevance.path={rules}", "relevance.name=mine", "metric=[aer]",
              f"results={tmp_path}/results"]  # fmt: skip
-    # Nobody opens the system, or its reader would end the command.
-    done = command("evaluate.py", *shared, *given, "nmt.reader._target_=sys.exit")
-    assert done.returncode == 0, done.stderr
+    # The system stays closed: its reader would end the command.
+    done = must_run("evaluate.py", *shared, *options, "nmt.reader._target_=sys.exit")
     draws = Draws(1000, 0)
-    own, theirs = (
-        {one.row["explainer"]: one for one in collect(AER(), results, draws)}
+    swept_rows, file_rows = (
+        {scored.row["explainer"]: scored for scored in collect(AER(), results, draws)}
         for results in (folder / "results", tmp_path / "results")
     )
-    assert theirs["mine"].values == own["attention"].values
-    assert theirs["mine"].row["nmt"] == theirs["mine"].row["model"] == ""
+    assert file_rows["mine"].values == swept_rows["attention"].values
+    assert file_rows["mine"].row["nmt"] == file_rows["mine"].row["model"] == ""
     assert "mine" in done.stdout
     assert rows_of(tmp_path, "aer")
 
@@ -231,13 +231,11 @@ def test_words_without_a_gold_link_are_skipped_unless_they_are_to_count(swept, t
     results = shutil.copytree(folder / "results", tmp_path / "results")
     places = [f"results={results}", f"hydra.run.dir={tmp_path}/run", "metric=[aer]"]
     count = ["explainer=attention", "metric.aer.unaligned=count"]
-    done = command("train.py", *shared, *places, *count)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *shared, *places, *count)
     assert "making" not in done.stdout + done.stderr
-    read = command("evaluate.py", *shared, *places)
-    assert read.returncode == 0, read.stderr
-    told = " ".join(read.stdout.split())
-    assert "are left out; unaligned=count takes their links for wrong" in told
+    read = must_run("evaluate.py", *shared, *places)
+    text = " ".join(read.stdout.split())
+    assert "are left out; unaligned=count takes their links for wrong" in text
     rows = {(row["explainer"], row["unaligned"]): row for row in rows_of(tmp_path, "aer")}
     assert ("gradient_norm", "count") not in rows
     for explainer in ("attention", "diagonal"):
@@ -257,14 +255,15 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
     line = "AER 20.6% (91.3%/70.2%/7541)"
     places = [f"hydra.run.dir={tmp_path}/run", f"results={tmp_path}/results",
               f"store={tmp_path}/store"]  # fmt: skip
-    for given in (
+    for options in (
         [*gold, "hypothesis_base=0", f"hypothesis={giza}/giza.grow-diagonal-final.talp"],
         [*gold, f"hypothesis={giza}/giza.forward.talp", f"backward={giza}/giza.reverse.talp",
          f"text=[{RWTH}/test.de,{RWTH}/test.en]"],
     ):  # fmt: skip
         shutil.rmtree(tmp_path / "results", ignore_errors=True)
-        done = command("evaluate.py", "metric=[aer]", *places, *(f"metric.aer.{c}" for c in given))
-        assert done.returncode == 0, done.stderr
+        done = must_run(
+            "evaluate.py", "metric=[aer]", *places, *(f"metric.aer.{c}" for c in options)
+        )
         assert "Alignment error rate" in done.stdout
         assert line in " ".join(done.stdout.split())
         [row] = rows_of(tmp_path, "aer")
@@ -277,7 +276,7 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
 
 @pytest.mark.shared("alignments/rwth_deen")
 @pytest.mark.parametrize(
-    ("hypothesis", "more", "doubts"),
+    ("hypothesis", "options", "doubts"),
     [
         ("giza.forward", ["gold_base=1"], []),
         ("giza.forward", [], ["AER would be 21.0 % and not 62.7 %", "no link of the gold is of"]),
@@ -285,18 +284,19 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
         ("giza.reverse", ["gold_base=1", "hypothesis_reverse=true"], []),
     ],
 )
-def test_a_file_that_is_read_in_another_way_than_it_was_written(tmp_path, hypothesis, more, doubts):
-    options = [f"gold={RWTH}/alignment.talp", f"hypothesis={RWTH}/baselines/{hypothesis}.talp"]
-    settings = [f"metric.aer.{option}" for option in (*options, *more)]
-    done = command("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_file_that_is_read_in_another_way_than_it_was_written(
+    tmp_path, hypothesis, options, doubts
+):
+    files = [f"gold={RWTH}/alignment.talp", f"hypothesis={RWTH}/baselines/{hypothesis}.talp"]
+    settings = [f"metric.aer.{option}" for option in (*files, *options)]
+    done = must_run("evaluate.py", "metric=[aer]", *settings, cwd=tmp_path)
     printed = " ".join(done.stdout.split())
     assert ("Of little meaning" in printed) == bool(doubts)
     assert all(doubt in printed for doubt in doubts)
 
 
 @pytest.mark.parametrize(
-    ("hypothesis", "more", "problem"),
+    ("hypothesis", "options", "problem"),
     [
         ("0-0\n", [], r"h.txt:1: the file ends here but there are 2 pairs"),
         ("0-0\nx\n", [], r"h.txt:2: 'x' is no link"),
@@ -305,13 +305,13 @@ def test_a_file_that_is_read_in_another_way_than_it_was_written(tmp_path, hypoth
         (None, [], "go together"),
     ],
 )
-def test_a_bad_file_is_one_line(tmp_path, hypothesis, more, problem):
+def test_a_bad_file_is_one_line(tmp_path, hypothesis, options, problem):
     (tmp_path / "gold.txt").write_text("0-0\n0-0 1p1\n")
-    given = [f"gold={tmp_path}/gold.txt", *more]
+    all_options = [f"gold={tmp_path}/gold.txt", *options]
     if hypothesis:
         (tmp_path / "h.txt").write_text(hypothesis)
-        given.append(f"hypothesis={tmp_path}/h.txt")
-    settings = [f"metric.aer.{c}" for c in given]
+        all_options.append(f"hypothesis={tmp_path}/h.txt")
+    settings = [f"metric.aer.{c}" for c in all_options]
     done = command("evaluate.py", "metric=[aer]", f"hydra.run.dir={tmp_path}", *settings,
                    cwd=tmp_path)  # fmt: skip
     assert done.returncode == (2 if "should be" in problem else 1)

@@ -1,9 +1,9 @@
 """AER of sentences with characters that tokenizers drop, split at or join."""
 
 import sentencepiece as spm
-from conftest import configure
 from omegaconf import OmegaConf
 
+from support.configurations import configure
 from xnmt_bench.corpora.passage import ALONE
 from xnmt_bench.corpora.vocabulary.subwords import UNK, SentencePiece
 from xnmt_bench.metrics.aer import AER

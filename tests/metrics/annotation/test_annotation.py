@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import DATA, command
-from people import answered, as_csv, key_rows, sheet_rows
 
+from support.filled_sheets import answer_rows, key_rows, sheet_rows, write_csv
+from support.forked_commands import command, must_run
+from support.paths import DATA
 from xnmt_bench.bundles.pool import pool
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.annotation import Annotation
@@ -116,26 +117,25 @@ def test_ties_go_to_the_leftmost():
 
 def measured(folder, *arguments):
     """The rows of a command, by question, between and explainer."""
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[annotation]", *arguments, f"results={folder}/results",
         "bootstrap.samples=30", cwd=folder,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     with (folder / "results" / "annotation.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {(r["corpus"], r["question"], r["between"], r["explainer"]): r for r in rows}, done
 
 
 def write(path, rows):
-    path.write_text(as_csv(rows), encoding="utf-8")
+    path.write_text(write_csv(rows), encoding="utf-8")
     return path
 
 
 def test_simulated_people_of_known_accuracy(tmp_path):
     """Each of two people errs in known items; every figure is counted from these."""
     rows, truth = sheet_rows(40)
-    first = answered(rows, truth, wrong=range(0, 4), misaligned=[39])
-    second = answered(rows, truth, wrong=range(2, 8), misaligned=[39])
+    first = answer_rows(rows, truth, wrong=range(0, 4), misaligned=[39])
+    second = answer_rows(rows, truth, wrong=range(2, 8), misaligned=[39])
     key = write(tmp_path / "key.csv", key_rows(rows, truth))
     paths = [write(tmp_path / f"{n}.csv", r) for n, r in enumerate((first, second))]
     row_of, _ = measured(tmp_path, f"sheet.path=[{paths[0]},{paths[1]}]", f"sheet.key={key}")
@@ -168,7 +168,7 @@ def test_simulated_people_of_known_accuracy(tmp_path):
 
 def test_half_filled_sheets_are_counted(tmp_path):
     rows, truth = sheet_rows(10)
-    first, second = answered(rows, truth), answered(rows, truth)
+    first, second = answer_rows(rows, truth), answer_rows(rows, truth)
     for row in second[6:]:
         row["gender"] = ""
     second[9]["is_translation"] = ""
@@ -186,14 +186,14 @@ def test_people_of_files_of_one_name_are_told_apart(tmp_path):
     paths = [tmp_path / name / "consistency.csv" for name in ("anna", "ben")]
     for path in paths:
         path.parent.mkdir()
-        write(path, answered(rows, truth))
+        write(path, answer_rows(rows, truth))
     names = read_answers(paths, None, "sheet").people()
     assert names == ["anna/consistency.csv", "ben/consistency.csv"]
     (tmp_path / "x" / "anna").mkdir(parents=True)
-    again = write(tmp_path / "x" / "anna" / "consistency.csv", answered(rows, truth))
+    again = write(tmp_path / "x" / "anna" / "consistency.csv", answer_rows(rows, truth))
     names = read_answers([paths[0], again], None, "sheet").people()
     assert names == ["anna/consistency.csv (1)", "anna/consistency.csv (2)"]
-    write(tmp_path / "ben.csv", answered(rows, truth))
+    write(tmp_path / "ben.csv", answer_rows(rows, truth))
     names = read_answers([paths[0], tmp_path / "ben.csv"], None, "sheet").people()
     assert names == ["consistency.csv", "ben.csv"]
 
@@ -219,8 +219,8 @@ def change(rows, place, **cells):
 )  # fmt: skip
 def test_files_that_answer_something_else(tmp_path, bad, message):
     rows, truth = sheet_rows(10)
-    first = write(tmp_path / "first.csv", answered(rows, truth))
-    second = write(tmp_path / "second.csv", bad(answered(rows, truth)))
+    first = write(tmp_path / "first.csv", answer_rows(rows, truth))
+    second = write(tmp_path / "second.csv", bad(answer_rows(rows, truth)))
     done = command("evaluate.py", "metric=[annotation]", f"sheet.path=[{first},{second}]",
                    f"results={tmp_path}/results", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 1
@@ -231,7 +231,7 @@ def test_files_that_answer_something_else(tmp_path, bad, message):
 def test_the_key_of_another_sheet_is_refused(tmp_path):
     rows, truth = sheet_rows(10)
     other_rows = [row | {"sheet": "consistency-10-ffffffffffff"} for row in rows]
-    first = write(tmp_path / "first.csv", answered(rows, truth))
+    first = write(tmp_path / "first.csv", answer_rows(rows, truth))
     key = write(tmp_path / "key.csv", key_rows(other_rows, truth))
     options = ["metric=[annotation]", f"sheet.path=[{first}]", f"results={tmp_path}/results"]
     done = command("evaluate.py", *options, f"sheet.key={key}", cwd=tmp_path)
@@ -257,17 +257,15 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
 def test_released_labels_enter_by_the_same_door(language, labelled, tmp_path):
     """With links of fast_align, which are the same each time; see docs/recorded/consistency.md."""
     common = [f"results={tmp_path}/results", f"store={tmp_path}/store", "bootstrap.samples=5"]
-    done = command(
+    must_run(
         "evaluate.py", "metric=[consistency]", f"metric.consistency.data={SUITES}",
         f"metric.consistency.language={language}",
         f"outputs.path={SUITES}/outputs/google.en-{language}.txt",
         f"metric.consistency.links={SUITES}/alignments/google.en-{language}.fast_align", *common,
         cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    done = command("evaluate.py", "sheet=consistency", "sheet.mention=entity", "sheet.items=null",
-                   *common, cwd=tmp_path)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", "sheet=consistency", "sheet.mention=entity", "sheet.items=null",
+             *common, cwd=tmp_path)  # fmt: skip
     human = SUITES / "human" / f"google.en-{language}.csv"
     key = tmp_path / "results" / "sheets" / "consistency.key.csv"
     row_of, _ = measured(

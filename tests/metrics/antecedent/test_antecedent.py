@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import DISCOURSE, configure
 
+from support.configurations import DISCOURSE, configure
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write
@@ -48,7 +48,7 @@ def test_the_slope_is_that_of_greatest_likelihood():
 
 def test_what_has_no_slope_is_no_number():
     weight, x = np.ones((1, 6)), np.array([0, 0, 0, 1, 1, 1.0])
-    # All wrong on one side, some right on the other: the slope goes as far as it is let.
+    # All wrong on one side, some right on the other: the slope goes to its limit.
     sides, mixed = np.array([0] * 9 + [1] * 2), np.array([1, 1] + [0] * 9)
     for x_D, right_D in ((sides, mixed), (1 - sides, mixed), (sides, 1 - mixed)):
         assert np.isnan(slope(x_D, right_D, np.ones((1, 11))))
@@ -83,14 +83,14 @@ def test_numbers_from_units():
 
 
 @pytest.fixture(scope="module")
-def concat(workplace):
+def discourse_job(workplace):
     changes = ["nmt=concat", f"store={workplace}/store", "explainer=prediction_difference"]
     return Job(configure(*DISCOURSE, *changes))
 
 
-def test_the_decision_and_the_antecedent_are_found(concat):
-    pronouns = concat.corpus.contrastive("test")[2]
-    weights = AntecedentWeights(concat, pronouns)
+def test_the_decision_and_the_antecedent_are_found(discourse_job):
+    pronouns = discourse_job.corpus.contrastive("test")[2]
+    weights = AntecedentWeights(discourse_job, pronouns)
     assert len(weights.placed) == len(pronouns.groups) == 45
     split, target = weights.texts.split("test"), weights.texts.subwords[1]
     for placed in weights.placed[::7]:
@@ -107,10 +107,10 @@ def test_the_decision_and_the_antecedent_are_found(concat):
         assert placed.segment == 3 - group.distance
 
 
-def test_it_is_measured_of_each_part(concat, tmp_path):
+def test_it_is_measured_of_each_part(discourse_job, tmp_path):
     metric = AntecedentWeight()
     rows = {}
-    for planned in metric.measure(concat):
+    for planned in metric.measure(discourse_job):
         scored = score(
             metric, write(metric.name, planned.identify(), planned.make(), tmp_path), Draws(20, 0)
         )
@@ -124,11 +124,11 @@ def test_it_is_measured_of_each_part(concat, tmp_path):
     assert 0 <= rows["all"]["looked"] <= 1
 
 
-def test_rows_of_other_groups_stand_apart(concat, tmp_path):
+def test_rows_of_other_groups_stand_apart(discourse_job, tmp_path):
     """Of `rules.test_sentences` sentences, contexts among them."""
     metric, shown = AntecedentWeight(), []
     for sentences in (None, 60):
-        job = concat.changed({"rules": {"test_sentences": sentences}})
+        job = discourse_job.changed({"rules": {"test_sentences": sentences}})
         planned = next(iter(metric.measure(job)))
         shown.append(write(metric.name, planned.identify(), planned.make(), tmp_path))
     every, first = (m.facts["settings"]["explained"] for m in shown)
@@ -136,33 +136,35 @@ def test_rows_of_other_groups_stand_apart(concat, tmp_path):
     assert len(read(metric.name, tmp_path, metric.identity)) == 2
 
 
-def test_doubts_are_of_the_set_that_is_measured(concat, monkeypatch):
-    asked = []
-    monkeypatch.setattr(Job, "doubts_of", lambda self, pairs: asked.append(pairs) or ["doubtful"])
-    planned = next(iter(AntecedentWeight().measure(concat)))
+def test_doubts_are_of_the_set_that_is_measured(discourse_job, monkeypatch):
+    pairs_asked = []
+    monkeypatch.setattr(
+        Job, "doubts_of", lambda self, pairs: pairs_asked.append(pairs) or ["doubtful"]
+    )
+    planned = next(iter(AntecedentWeight().measure(discourse_job)))
     assert planned.identify().facts["doubts"] == ["doubtful"]
-    [pairs] = asked
+    [pairs] = pairs_asked
     assert len(pairs) == 45 and all(len(pair) == 2 for pair in pairs)
 
 
-def test_an_antecedent_beyond_the_window_is_left_out(concat):
-    near = concat.changed({"nmt": {"context": {"read": 1}}})
+def test_an_antecedent_beyond_the_window_is_left_out(discourse_job):
+    near = discourse_job.changed({"nmt": {"context": {"read": 1}}})
     weights = AntecedentWeights(near, near.corpus.contrastive("test")[2])
     assert len(weights.placed) == 15
 
 
-def test_a_sentence_that_is_too_long_takes_its_groups_with_it(concat):
+def test_a_sentence_that_is_too_long_takes_its_groups_with_it(discourse_job):
     """It is in no context, so others would stand where it did."""
-    pronouns = concat.corpus.contrastive("test")[2]
+    pronouns = discourse_job.corpus.contrastive("test")[2]
     group = next(g for g in pronouns.groups if g.distance == 3)
     long = replace(group, source_context=(group.source_context[0], "the man " * 60, "he ."))
-    weights = AntecedentWeights(concat, replace(pronouns, groups=[group, long]))
+    weights = AntecedentWeights(discourse_job, replace(pronouns, groups=[group, long]))
     assert [placed.group for placed in weights.placed] == [0]
 
 
-def test_a_set_without_antecedents_is_named(concat, tmp_path):
+def test_a_set_without_antecedents_is_named(discourse_job, tmp_path):
     (tmp_path / "set.jsonl").write_text(
         '{"lang_pair": "en-de"}\n{"source": "a", "variants": ["b", "c"]}\n'
     )
     with pytest.raises(XnmtError, match="no antecedent is annotated there"):
-        list(AntecedentWeight(set=f"{tmp_path}/set.jsonl").measure(concat))
+        list(AntecedentWeight(set=f"{tmp_path}/set.jsonl").measure(discourse_job))

@@ -6,10 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from conftest import double
-from measured import SYSTEM, measured, scored
 from scipy import stats
 
+from support.example_rows import SYSTEM, measured, scored
+from support.systems import double
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins
@@ -198,10 +198,10 @@ def test_effects_hardly_depend_on_the_draw_of_substitutes(transformer):
             ]
         )
     correlations = []
-    for one, other in zip(*by_half, strict=True):
-        both = ~np.isnan(one) & ~np.isnan(other)
+    for first, other in zip(*by_half, strict=True):
+        both = ~np.isnan(first) & ~np.isnan(other)
         assert both.sum() > 200
-        correlations.append(np.corrcoef(one[both], other[both])[0, 1])
+        correlations.append(np.corrcoef(first[both], other[both])[0, 1])
     assert correlations[SOURCE] > 0.93
     assert correlations[PREFIX] > 0.85
 
@@ -214,8 +214,8 @@ def test_a_word_that_is_taken_away_has_the_mean_embedding(changed):
     batch = model.collate([tuple(ids)])
     for word in range(len(sentence.source.split())):
         embedded = model.embed_source(batch.source_BS).clone()
-        for piece, own in enumerate(words):
-            if own == word:
+        for piece, piece_word in enumerate(words):
+            if piece_word == word:
                 embedded[0, piece] = replacement(model, SOURCE, "mean")
         encoding = model.encode(embedded, batch.layout)
         with torch.no_grad():
@@ -235,12 +235,12 @@ def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transf
     source = sentence.source.split()
     for planted in sentence.gold.planted:
         n = effects.slot_N.index(planted.slot)
-        for place, others in (
+        for place, other_words in (
             (planted.link, planted.other_links),
             (planted.cue, planted.other_cues),
         ):
             distances = []
-            for other in others:
+            for other in other_words:
                 words = [*source[:place], other, *source[place + 1 :]]
                 new_TV, _ = distribution(model, " ".join(words), sentence.target)
                 step = effects.step_N[n]
@@ -348,12 +348,12 @@ def by_words(*relevance):
 
 def test_shares_of_one_decision():
     ranking = by_words(3.0, 2.0, 0.5, 1.0)
-    one = judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.05)
-    assert (one.usable, one.causal, one.strongest) == (1, pytest.approx(0.25), 0)
+    judged = judge_side(ranking, EVEN.named(1), EFFECT, 1, 0.05)
+    assert (judged.usable, judged.causal, judged.strongest) == (1, pytest.approx(0.25), 0)
     # One of four words, of which one has no substitute.
-    assert one.chance == pytest.approx((1.4 / 4) / 0.8)
+    assert judged.chance == pytest.approx((1.4 / 4) / 0.8)
     # Of three pairs of known words, one is in the order of the effects.
-    assert one.tau == pytest.approx(-1 / 3)
+    assert judged.tau == pytest.approx(-1 / 3)
     two = judge_side(ranking, EVEN.named(2), EFFECT, 2, 0.05)
     assert two.causal == pytest.approx(1.0 / 1.2)
     assert (
@@ -418,8 +418,8 @@ def test_tau_equals_scipys_over_words_of_known_effect():
         relevance, effect = rng.integers(0, 4, (2, 7)) / 4.0
         effect[rng.integers(7)] = NAN
         shares = judge_side(by_words(*relevance), np.full(7, 1 / 7), effect, 1, 0.05)
-        known = ~np.isnan(effect)
-        expected = stats.kendalltau(relevance[known], effect[known]).statistic
+        has_effect = ~np.isnan(effect)
+        expected = stats.kendalltau(relevance[has_effect], effect[has_effect]).statistic
         assert shares.tau == pytest.approx(np.nan_to_num(expected))
         # A word without relevance is behind all others.
         least = np.where(relevance == 0, NAN, relevance)
@@ -443,8 +443,8 @@ def test_both_sides_are_pooled_by_the_greatest_sum_of_k_words_a_side():
 
 def test_above_chance_is_0_for_random_words_and_1_for_the_strongest():
     sums = {"usable_source": 8.0, "causal_source": 6.0, "chance_source": 2.0}
-    others = ("unknown", "strongest", "tau", "change", "flips")
-    sums |= dict.fromkeys((f"{key}_source" for key in others), 1.0)
+    other_columns = ("unknown", "strongest", "tau", "change", "flips")
+    sums |= dict.fromkeys((f"{key}_source" for key in other_columns), 1.0)
     arrays = {name: np.array([value]) for name, value in (sums | {"ranked_source": 8.0}).items()}
     results = Causes().of_sums(arrays)
     # Kappa of means: (0.75 - 0.25) / (1 - 0.25).
@@ -457,7 +457,7 @@ def test_above_chance_is_0_for_random_words_and_1_for_the_strongest():
 
 @pytest.mark.parametrize("cue", ["or", "and", "xor", "cancelling", "far", "prefix"])
 def test_which_rules_take_both_words(cue):
-    """There what one word does alone is no truth; in the others one word has an effect or none."""
+    """In these one word alone shows no cause; in the others one word has an effect or none."""
     [sentence] = Catalogue(train=20, valid=1, test=1, cue=cue).sentences("test")
     [planted] = sentence.gold.planted
     assert planted.takes_both == (cue in ("or", "xor", "cancelling"))
@@ -497,10 +497,10 @@ def test_too_few_decisions_with_a_cause_are_not_applicable(transformer):
 
 def test_an_explainer_without_prefix_words_has_source_words_alone(transformer):
     job = transformer.changed({})
-    whole = job.relevance(TEACHER_FORCING)
+    of_split = job.relevance(TEACHER_FORCING)
     nothing = [
         replace(relevance, prefix_TT=np.full_like(relevance.prefix_TT, np.nan))
-        for relevance in whole
+        for relevance in of_split
     ]
     job.relevance = lambda *_, **__: Relevances("source alone", lambda: nothing)
     columns = next(iter(Causes(sentences=40).measure(job))).make().units.columns
@@ -509,7 +509,7 @@ def test_an_explainer_without_prefix_words_has_source_words_alone(transformer):
 
 
 def results_of(job, relevances):
-    """What the metric says of relevance that was put together for a test."""
+    """Returns the metric's results for relevance that was put together for a test."""
     job.relevance = lambda *_, **__: Relevances("made up", lambda: relevances)
     units = next(iter(Causes(sentences=40).measure(job))).make().units
     sums = {name: units[name].sum(keepdims=True) for name in units.columns}
@@ -528,7 +528,7 @@ def test_no_explainer_gains_by_words_without_a_substitute(transformer):
             continue
         index = numbers.index(relevance.number)
         words = [side.words(index) for side in (split.source, split.target)]
-        whole = {name: [np.zeros_like(relevance.source_TS),
+        scores_of = {name: [np.zeros_like(relevance.source_TS),
                         np.where(np.isnan(relevance.prefix_TT), NAN, 0.0)]
                  for name in by_name}  # fmt: skip
         for decision in effects[relevance.number]:
@@ -544,15 +544,15 @@ def test_no_explainer_gains_by_words_without_a_substitute(transformer):
                     dodging_W[unknown_W] = 9
                 for name, scores_W in (("method", noisy_W), ("dodger", dodging_W)):
                     scores_X = np.append(scores_W, -1)[words[n]]
-                    whole[name][n][decision.step] += scores_X
-        for name, sides in whole.items():
+                    scores_of[name][n][decision.step] += scores_X
+        for name, sides in scores_of.items():
             by_name[name].append(replace(relevance, source_TS=sides[0], prefix_TT=sides[1]))
     results = {name: results_of(job, relevances) for name, relevances in by_name.items()}
     for side in SIDES:
-        same = {
+        unchanged = {
             tuple(r[f"{name}_{side}"] for name in ("usable", "chance")) for r in results.values()
         }
-        assert len(same) == 1
+        assert len(unchanged) == 1
         method, dodger = (results[name] for name in ("method", "dodger"))
         assert dodger[f"unknown_{side}"] > method[f"unknown_{side}"]
         for name in ("causal", "above_chance", "strongest"):

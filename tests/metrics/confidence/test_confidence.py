@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import command, configure, context_aware, overrides
-from dumped import DUMPS
 
+from support.attention_dumps import DUMPS
+from support.configurations import configure, overrides
+from support.forked_commands import command, must_run
+from support.systems import context_aware, small_job
 from xnmt_bench.dumps.json_lines import JsonLines
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import read, write
@@ -26,8 +28,7 @@ EXPLAINED = "rules.test_sentences=12"
 
 
 def job_of(workplace, name, explainer, *changes):
-    options = [*overrides(name), f"store={workplace}/store", f"explainer={explainer}", EXPLAINED]
-    return Job(configure(*options, *changes))
+    return small_job(workplace, name, f"explainer={explainer}", EXPLAINED, *changes)
 
 
 def measured(job, **options):
@@ -206,14 +207,13 @@ def test_a_dump_from_the_command_line(tmp_path):
     """No model, no corpus; the bad sentence is named and left out."""
     (tmp_path / "dump.txt").write_text(BLOCKS)
     (tmp_path / "ref.txt").write_text("der Hund da\n-\nnur eins\n")
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[confidence]", "metric.confidence.show=2", "analysis=[predicts]",
         f"relevance.path={tmp_path}/dump.txt", "relevance.format=nematus",
         f"relevance.reference={tmp_path}/ref.txt", f"results={tmp_path}/results",
         f"store={tmp_path}/store", "relevance.source_language=en", "relevance.target_language=de",
         "nmt.reader._target_=sys.exit", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert "left out: " in done.stdout + done.stderr
     assert (
         "dump.txt:8: sentence 2: 1 weights, but the rows above have 2" in done.stdout + done.stderr
@@ -272,8 +272,7 @@ def test_a_dump_is_scored_as_an_alignment_too(tmp_path):
     options = [*toy, "metric=[aer]", f"relevance.path={tmp_path}/gold.jsonl",
              "relevance.format=json_lines", f"results={tmp_path}/results",
              f"store={tmp_path}/store", "nmt.reader._target_=sys.exit"]  # fmt: skip
-    done = command("evaluate.py", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", *options, cwd=tmp_path)
     by_name = {row["explainer"]: row for row in table(tmp_path, "aer")}
     # A word has one link at most, so a second sure one is missed.
     assert float(by_name["gold.jsonl"]["precision"]) == 1
@@ -293,15 +292,13 @@ def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, tran
             broken = number % 3 == 0
             writer.writerow([number, pair.source, other if broken else pair.target, pair.target,
                              int(broken), int(not broken)])  # fmt: skip
-    options = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-             "metric=[confidence]", "explainer=attention", f"results={tmp_path}/results",
-             f"outputs.path={tmp_path}/marked.csv", "outputs.format=annotated"]  # fmt: skip
-    done = command("train.py", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    options = [*overrides("transformer", workplace), "metric=[confidence]", "explainer=attention",
+               f"results={tmp_path}/results", f"outputs.path={tmp_path}/marked.csv",
+               "outputs.format=annotated"]  # fmt: skip
+    must_run("train.py", *options, cwd=tmp_path)
     labels = "+analysis.detects.labels={both:[broken],turned:[not fine],either:[broken,fine]}"
     labels = labels.replace("+analysis", "analysis")
-    done = command("evaluate.py", *options, "analysis=[detects]", labels, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", *options, "analysis=[detects]", labels, cwd=tmp_path)
     [row] = table(tmp_path, "confidence")
     assert (row["corpus"], row["nmt"], row["explainer"]) == (
         "marked.csv", "marked.csv", "attention of transformer"
@@ -345,8 +342,8 @@ def test_a_damaged_row_costs_its_own_sentences_alone(tmp_path):
         [planned] = metric.measure(Job(config, may_make=False))
         write("confidence", planned.identify(), planned.make(), tmp_path / "results")
     measurements = read("confidence", tmp_path / "results", metric.identity)
-    whole = dict(metric.details(measurements))
-    assert {r["nmt"] for r in whole["confidence_sentences"]} == {"a.txt", "b.txt"}
+    details_of = dict(metric.details(measurements))
+    assert {r["nmt"] for r in details_of["confidence_sentences"]} == {"a.txt", "b.txt"}
     [damaged] = (m for m in measurements if m.identity["nmt"] == "a.txt")
     damaged.file("sentences").unlink()
     assert {r["nmt"] for r in dict(metric.details(measurements))["confidence_sentences"]} == {

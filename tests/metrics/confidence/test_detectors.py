@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import DATA
-from dumped import FORMATS, excerpt, published, read
-from measured import measured
 
+from support.attention_dumps import FORMATS, published_sentences, read_dump, read_published
+from support.example_rows import measured
+from support.paths import DATA
 from xnmt_bench.corpora.formats.annotated import read_annotated
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -49,7 +49,7 @@ def shares_of(sentence):
 
 
 def test_expected_rows_of_the_excerpt():
-    for row, sentence in excerpt():
+    for row, sentence in published_sentences():
         score_of = {
             "attn_to_eos": detectors.attention_to_eos(sentence),
             "attn_ign_src": detectors.ignored_source(sentence),
@@ -74,7 +74,7 @@ def test_every_expected_row():
             if name in REFERENCES
             else None
         )
-        for dumped in read(name):
+        for dumped in read_dump(name):
             row, source, target = rows[dumped.number + 1], dumped.source.text, dumped.target.text
             score_of = {
                 "attn_to_eos": detectors.attention_to_eos(dumped),
@@ -97,7 +97,7 @@ def test_every_expected_row():
 
 
 def test_source_contributions_equal_those_of_stopes():
-    for row in published("alti"):
+    for row in read_published("alti"):
         contributions, words = np.array(row["contributions"]), row["source_tokens"]
         contribution = detectors.source_contribution(
             weighed(contributions[:, :words], contributions[:, words:])

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import configure
 
+from support.configurations import configure
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.metrics.confidence import Confidence
 from xnmt_bench.metrics.confidence.lists import Thresholds, in_training, listed, recipes

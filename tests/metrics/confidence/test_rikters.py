@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from conftest import DATA
-from dumped import FORMATS, excerpt, read
 
+from support.attention_dumps import FORMATS, published_sentences, read_dump
+from support.paths import DATA
 from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
     common,
@@ -116,7 +116,7 @@ def test_long_texts_are_compared_as_short_ones():
 def test_expected_rows_of_the_excerpt():
     """Weights and expected scores of 32 public translations; the overlap is given with them."""
     checked = 0
-    for published, with_eos in excerpt():
+    for published, with_eos in published_sentences():
         for row in published["scores"]:
             sentence = with_eos.without_eos() if row["eos"] == "drop" else with_eos
             weights, tokens = sentence.weights_TS, sentence.target.size
@@ -146,7 +146,7 @@ def test_every_expected_row():
     names = ("cdp", "ap_out", "ap_in", "overlap", "overlap_penalty", "confidence")
     checked = 0
     for name, rows in expected.items():
-        sentences = {sentence.number + 1: sentence for sentence in read(name)}
+        sentences = {sentence.number + 1: sentence for sentence in read_dump(name)}
         for row in rows:
             if "fault" in row["note"]:
                 continue

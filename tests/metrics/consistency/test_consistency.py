@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, command
-from debug_page import unpacked
-from dumped import published
 
+from support.attention_dumps import read_published
+from support.debug_page_reader import read_listings
+from support.forked_commands import command, must_run
+from support.paths import DATA
 from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
@@ -187,11 +188,11 @@ def test_the_released_rules_give_the_released_figures(language, system, tmp_path
 
 
 @pytest.mark.parametrize(
-    "row", published("winomt")["published"], ids=lambda r: r["system"] + r["language"]
+    "row", read_published("winomt")["published"], ids=lambda r: r["system"] + r["language"]
 )
 def test_the_released_figures_of_the_genders_that_were_found(row):
     """The excerpt has the genders of 3,888 sentences, gold and found, and no sentence."""
-    excerpt = published("winomt")
+    excerpt = read_published("winomt")
     letters = excerpt["found"][f"{row['system']} {row['language']}"]
     items, judged = [], []
     for number, (gold, letter) in enumerate(zip(excerpt["gold"], letters, strict=True)):
@@ -298,8 +299,7 @@ def test_from_the_command_line(tmp_path):
             f"outputs.path={tmp_path}/out", "outputs.name=theirs", f"store={tmp_path}/store",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
     german_links = ["metric.consistency.language=de", f"metric.consistency.links={tmp_path}/links"]
-    done = command("evaluate.py", *options, *german_links)
-    assert done.returncode == 0, done.stderr
+    must_run("evaluate.py", *options, *german_links)
     with (tmp_path / "results" / "consistency.csv").open() as file:
         [row] = csv.DictReader(file)
     assert (row["nmt"], row["lang_pair"], row["morphology"]) == ("theirs", "en-de", "german_nouns")
@@ -308,7 +308,7 @@ def test_from_the_command_line(tmp_path):
     assert float(row["determined"]) == pytest.approx(2 / 3)
     assert float(row["plural_pronoun"]) == pytest.approx(1 / 3)
     assert float(row["gender_accuracy"]) == pytest.approx(2 / 3)
-    [listing] = unpacked(tmp_path / "results" / "debug.html")
+    [listing] = read_listings(tmp_path / "results" / "debug.html")
     assert listing["texts"]["genders"][1] == "baker f (gold f), she m"
     assert listing["texts"]["why"][1] == "baker: die Bäckerin, f by die Bäckerin; she: er, m by er"
     assert {entry["name"]: entry["places"] for entry in listing["lists"]}["inconsistent"] == [1]
@@ -352,12 +352,11 @@ def test_translations_or_links_of_another_kind_are_doubted(tmp_path, outputs, sh
             for pair, end in zip(links, ends, strict=True)
         ]
     (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
-    done = command(
+    done = must_run(
         "evaluate.py", "metric=[consistency]", f"metric.consistency.data={SUITES}",
         f"outputs.path={SUITES}/outputs/{outputs}.txt", "metric.consistency.language=de",
         f"metric.consistency.links={tmp_path}/links", "bootstrap.samples=5", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     printed = " ".join(done.stdout.split())
     assert printed.count("Of little meaning") == (doubt is not None)
     assert doubt is None or doubt in printed

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import measured
 
+from support.example_rows import measured
 from xnmt_bench.analyses.tuned import Tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
@@ -31,7 +31,7 @@ def write_row(
     Systems of one name differ in their seeds alone; `initial` is where training started.
     """
     ones, zeros = np.ones(SENTENCES), np.zeros(SENTENCES)
-    more = columns or {}
+    other_columns = columns or {}
     columns = {"items": ones, "determined": ones, "consistent": ones, "pronoun_n": zeros,
                "pronoun_known": ones, "pointing": ones, "pointed": pointed,
                "going": ones, "pointed_there": pointed}  # fmt: skip
@@ -41,7 +41,7 @@ def write_row(
         columns[f"pointed {form}"] = (forms == form) * pointed
     if markers is not None:
         columns |= {"marker_n": ones, "on_markers": ones * markers}
-    units = Units("suite", np.arange(SENTENCES), columns | more)
+    units = Units("suite", np.arange(SENTENCES), columns | other_columns)
     row = ROW | identity
     lineage = {"family": row["nmt"], "seed": 0, "initial": initial}
     facts = {"genders": "made", "left_out": 0, BLIND_EXPLAINER: blind, LINEAGE: lineage}
@@ -86,9 +86,9 @@ def test_explainers_stand_side_by_side_and_blind_ones_say_so(tmp_path, forms):
     for name in ("attention", "nearest"):
         for nmt in ("small", "small on coref"):
             pointed = np.ones(SENTENCES) * (nmt != "small")
-            more = {} if nmt == "small" else {"model": "n", "initial": "m"}
+            facts = {} if nmt == "small" else {"model": "n", "initial": "m"}
             write_row(
-                tmp_path, pointed, forms, blind=name == "nearest", explainer=name, nmt=nmt, **more
+                tmp_path, pointed, forms, blind=name == "nearest", explainer=name, nmt=nmt, **facts
             )
     result = moved(tmp_path)
     of_all = [row for row in result.rows if row["pronoun"] == "all"]

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, command, configure, overrides
-from debug_page import unpacked
 
+from support.configurations import configure, overrides
+from support.debug_page_reader import read_listings
+from support.forked_commands import command, must_run
+from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
 from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
@@ -243,15 +245,14 @@ def test_from_the_command_line_on_a_system_that_is_there(transformer, tmp_path):
     changes = [*overrides("transformer"), f"store={transformer.store.root}", "metric=[consistency]",
             "metric.consistency.suite=chains", "metric.consistency.learn_from=train",
             f"results={tmp_path}/results", f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
-    done = command("train.py", *changes)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *changes)
     assert "making nmt" not in done.stdout
     done = command("evaluate.py", *changes)
     assert "reference (blind)" in done.stdout
     with (tmp_path / "results" / "consistency.csv").open() as file:
         rows = {row["nmt"]: row for row in csv.DictReader(file)}
     assert 0 < float(rows["reference"]["consistency"]) <= 1  # eflomal errs
-    listings = unpacked(tmp_path / "results" / "debug.html")
+    listings = read_listings(tmp_path / "results" / "debug.html")
     assert {listing["name"] for listing in listings} >= {"transformer", "reference"}
 
 

@@ -124,9 +124,11 @@ def test_relevance_of_an_entity_is_the_mean_over_its_words(tmp_path):
         for words in ([0, 1], [])
     )
     write_entity_relevance(weights, [*items, items[0]], [linked] * 3 + [unlinked], tmp_path)
-    first, *others = read_table(tmp_path / "entity_relevance.parquet")["relevance"].to_pylist()
+    first, *other_scores = read_table(tmp_path / "entity_relevance.parquet")[
+        "relevance"
+    ].to_pylist()
     assert first == pytest.approx((weights[0].words_YX[0] + weights[0].words_YX[1]) / 2)
-    assert others == [[], [], []]
+    assert other_scores == [[], [], []]
 
 
 def test_it_points_where_the_pronoun_goes():
@@ -184,13 +186,15 @@ def test_on_a_system(transformer):
 def test_a_row_of_people_is_of_the_system_whose_relevance_is_asked(transformer):
     """Another system in the same results has a row of people of its own."""
     metric = Consistency(suite="chains", links="explainer", relevance=True)
-    own, people = (planned.identify() for planned in metric.measure(transformer))
-    assert (own.model, people.model) == (transformer.model_id, "")
+    system_row, people = (planned.identify() for planned in metric.measure(transformer))
+    assert (system_row.model, people.model) == (transformer.model_id, "")
     assert people.content["system"] == transformer.system.fingerprint
     name = f"{transformer.explained.name} of {transformer.system.name}"
     assert (people.columns["explainer"], people.columns["links"]) == (name, name)
-    assert own.columns["explainer"] == own.columns["links"] == transformer.explained.name
-    assert "system" not in own.content
+    assert (
+        system_row.columns["explainer"] == system_row.columns["links"] == transformer.explained.name
+    )
+    assert "system" not in system_row.content
     _, plain = (
         p.identify() for p in Consistency(suite="chains", links="gold").measure(transformer)
     )

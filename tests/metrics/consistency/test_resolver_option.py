@@ -44,8 +44,8 @@ def test_a_resolver_that_cannot_be_used(name, error, message):
 
 
 def test_other_references_are_another_suite():
-    alone, given, others = (
+    alone, with_resolver, with_other = (
         Suite.of("made", SOURCES, ITEMS, targets).fingerprint
         for targets in ((), ["eins"] * len(SOURCES), ["zwei"] * len(SOURCES))
     )
-    assert len({alone, given, others}) == 3
+    assert len({alone, with_resolver, with_other}) == 3

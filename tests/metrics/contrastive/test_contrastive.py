@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import DISCOURSE, command, configure
-from debug_page import unpacked
 
+from support.configurations import DISCOURSE, configure
+from support.debug_page_reader import read_listings
+from support.forked_commands import command, must_run
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
@@ -34,7 +35,7 @@ def tiny(workplace, *changes):
 
 
 @pytest.fixture(scope="module")
-def concat(workplace):
+def concat_job(workplace):
     """Reads three sentences."""
     return Job(configure(*tiny(workplace, "nmt=concat")))
 
@@ -61,10 +62,10 @@ def test_who_reads_no_context_is_right_by_chance_to_the_digit(workplace, tmp_pat
     assert {part for topic, part in accuracy_of if topic == "pronouns"} > {"er", "sie", "es"}
 
 
-def test_beyond_the_window_nothing_decides(concat, tmp_path):
-    near = concat.changed({"nmt": {"context": {"read": 1}}})
+def test_beyond_the_window_nothing_decides(concat_job, tmp_path):
+    near = concat_job.changed({"nmt": {"context": {"read": 1}}})
     assert near.system.name == "concat reading 1"
-    assert near.system.fingerprint == concat.system.fingerprint
+    assert near.system.fingerprint == concat_job.system.fingerprint
     accuracy_of = accuracy(near, tmp_path)
     for topic, chance in CHANCE.items():
         for part in ("distance 2", "distance 3"):
@@ -97,40 +98,40 @@ def by_hand(model, passage):
 
 
 @torch.no_grad()
-def test_a_score_is_the_sum_one_by_one_in_any_order(concat):
-    every = passages(concat)
-    expected = [by_hand(concat.system.model, passage) for passage in every]
-    np.testing.assert_allclose(concat.log_probability(every), expected, rtol=1e-5, atol=1e-5)
-    turned = concat.log_probability(every[::-1])[::-1]
+def test_a_score_is_the_sum_one_by_one_in_any_order(concat_job):
+    every = passages(concat_job)
+    expected = [by_hand(concat_job.system.model, passage) for passage in every]
+    np.testing.assert_allclose(concat_job.log_probability(every), expected, rtol=1e-5, atol=1e-5)
+    turned = concat_job.log_probability(every[::-1])[::-1]
     np.testing.assert_allclose(turned, expected, rtol=1e-5, atol=1e-5)
-    ids = [len(concat.system.subwords[1].encode(passage.target)) + 1 for passage in every]
+    ids = [len(concat_job.system.subwords[1].encode(passage.target)) + 1 for passage in every]
     np.testing.assert_allclose(
-        concat.log_probability(every, normalise=True), np.array(expected) / ids, rtol=1e-5
+        concat_job.log_probability(every, normalise=True), np.array(expected) / ids, rtol=1e-5
     )
 
 
-def test_no_word_of_another_passage_has_any_influence(concat):
-    first, *following = passages(concat)[:20:5]
+def test_no_word_of_another_passage_has_any_influence(concat_job):
+    first, *following = passages(concat_job)[:20:5]
     changed = [Passage(p.source, p.target, ("a b c",) * 3, ("d e f",) * 3) for p in following]
-    alone = concat.log_probability([first])[0]
+    alone = concat_job.log_probability([first])[0]
     for behind in (following, changed):
-        assert concat.log_probability([first, *behind])[0] == pytest.approx(alone, rel=1e-5)
+        assert concat_job.log_probability([first, *behind])[0] == pytest.approx(alone, rel=1e-5)
     context = Passage(first.source, first.target, ("a b c",) * 3, first.target_context)
-    assert concat.log_probability([context])[0] != pytest.approx(alone, rel=1e-5)
+    assert concat_job.log_probability([context])[0] != pytest.approx(alone, rel=1e-5)
 
 
-def test_only_what_the_system_reads_is_read(concat):
-    many_to_one = concat.changed({"nmt": {"context": {"target": False, "following": 1}}})
+def test_only_what_the_system_reads_is_read(concat_job):
+    many_to_one = concat_job.changed({"nmt": {"context": {"target": False, "following": 1}}})
     passage = Passage("s", "t", ("a", "b"), ("A",), ("f", "g"))
     read = passage.read(many_to_one.system.context)
     assert read == Passage("s", "t", ("a", "b"), (), ("f",))
     # Both sides read as many sentences as both have.
-    assert passage.read(concat.system.context) == Passage("s", "t", ("b",), ("A",), ())
+    assert passage.read(concat_job.system.context) == Passage("s", "t", ("b",), ("A",), ())
 
 
-def test_options_that_are_not_usual_are_in_the_name(concat):
+def test_options_that_are_not_usual_are_in_the_name(concat_job):
     metric = Contrastive(ties="first", normalise=True, lowercase=True)
-    rows = list(metric.measure(concat))
+    rows = list(metric.measure(concat_job))
     assert rows[0].keys["corpus"] == (
         "toy_discourse address (mean over ids, lower-cased, ties: first)"
     )
@@ -143,34 +144,38 @@ class Shouted(ToyDiscourse):
         return text.upper()
 
 
-def test_training_reads_the_sets_as_the_corpus_is_written(concat):
+def test_training_reads_the_sets_as_the_corpus_is_written(concat_job):
     corpus = Shouted(train=400, valid=30, test=30, families=5)
     [valid_set, *_] = corpus.contrastive("valid")
     read = as_read(valid_set, corpus)
     assert read.groups[0].source == valid_set.groups[0].source.upper()
     with pytest.raises(XnmtError, match="is en-ru, the system's corpus en-de"):
         as_read(replace(valid_set, lang_pair="en-ru"), corpus)
-    accuracy = ContrastiveAccuracy([valid_set], concat.system.context, 500)(concat.system.model)
+    accuracy = ContrastiveAccuracy([valid_set], concat_job.system.context, 500)(
+        concat_job.system.model
+    )
     marked = []
 
     def mark(passages):
         marked.extend(passages)
         return list(passages)
 
-    marking = ContrastiveAccuracy([valid_set], concat.system.context, 500, mark, "resolver")
+    marking = ContrastiveAccuracy([valid_set], concat_job.system.context, 500, mark, "resolver")
     assert marking.fingerprint == f"{valid_set.fingerprint} resolver"
     # Marked once, however often training looks.
-    assert marking(concat.system.model) == marking(concat.system.model) == accuracy
+    assert marking(concat_job.system.model) == marking(concat_job.system.model) == accuracy
     assert len(marked) == sum(len(group.passages()) for group in valid_set.groups)
     metric = Contrastive()
     [planned, *_] = [
-        p for p in metric.measure(concat) if p.keys["corpus"] == "toy_discourse address"
+        p for p in metric.measure(concat_job) if p.keys["corpus"] == "toy_discourse address"
     ]
     # The test set's own, by the metric's own way.
-    tested = ContrastiveAccuracy(concat.corpus.contrastive("test")[:1], concat.system.context, 500)
+    tested = ContrastiveAccuracy(
+        concat_job.corpus.contrastive("test")[:1], concat_job.system.context, 500
+    )
     units = planned.make().units
     share_right = metric.score(units, np.ones((1, len(units))))["accuracy"][0]
-    assert tested(concat.system.model) == pytest.approx(100 * share_right)
+    assert tested(concat_job.system.model) == pytest.approx(100 * share_right)
     assert 0 <= accuracy <= 100
 
 
@@ -197,10 +202,7 @@ def ran(workplace, tmp_path_factory):
     folder = tmp_path_factory.mktemp("contrastive")
     options = tiny(workplace, f"results={folder}/results", f"hydra.run.dir={folder}/run")
     for nmt in ("transformer", "concat"):
-        done = command(
-            "train.py", *options, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder
-        )
-        assert done.returncode == 0, done.stderr
+        must_run("train.py", *options, f"nmt={nmt}", "metric=[contrastive,quality]", cwd=folder)
     sets = Job(configure(*options)).corpus.contrastive("test")
     (folder / "mine.jsonl").write_text(to_lines(sets), encoding="utf-8")
     lines = [
@@ -243,7 +245,7 @@ def _groups_can_be_read(results, path, row_of):
     """Each set and system is a listing, with every variant's score."""
     listings = {
         (layer["kind"], name): layer
-        for layer in unpacked(results / "debug.html")
+        for layer in read_listings(results / "debug.html")
         for name in ("transformer", "concat")
         if layer["name"].startswith(name)
     }
@@ -290,11 +292,11 @@ def test_scores_of_others_stand_beside_them(ran):
 
 def test_groups_are_chosen_by_their_published_numbers(tmp_path):
     """As the page and `groups.parquet` name them, where some groups alone are here."""
-    made = ToyDiscourse(families=2).contrastive("test")[0]
-    part = made.taken([3, 5, 8])
+    contrastive_set = ToyDiscourse(families=2).contrastive("test")[0]
+    part = contrastive_set.taken([3, 5, 8])
     (tmp_path / "chosen").write_text("8\n3\n")
     chosen = _chosen(part, tmp_path / "chosen")
-    assert list(chosen.groups) == [made.groups[8], made.groups[3]]
+    assert list(chosen.groups) == [contrastive_set.groups[8], contrastive_set.groups[3]]
     assert list(chosen.numbers) == [8, 3]
     (tmp_path / "chosen").write_text("1\n")
     with pytest.raises(XnmtError, match="chosen: group 1 is not among the 3 of toy_discourse"):

@@ -5,8 +5,8 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from conftest import DATA
 
+from support.paths import DATA
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.suites.contrastive import read_groups, read_sets
 from xnmt_bench.nmt.comparing import compare, parts

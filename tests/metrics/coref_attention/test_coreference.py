@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import SIZES, SMALL, command, configure, context_aware, overrides
-from debug_page import unpacked
 
+from support.configurations import SIZES, SMALL, configure, overrides
+from support.debug_page_reader import read_listings
+from support.forked_commands import must_run
+from support.systems import context_aware
 from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
@@ -319,11 +321,9 @@ def test_a_system_without_context_is_not_applicable(workplace, transformer):
 @pytest.mark.slow
 def test_from_the_command_line(attention, workplace, tmp_path):
     options = [*SMALL_CONCAT, f"store={workplace}/store", f"results={tmp_path}/results"]
-    trained = command("train.py", "-m", *options, "explainer=attention,random",
-                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
-    read = command("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
-    assert read.returncode == 0, read.stderr
+    must_run("train.py", "-m", *options, "explainer=attention,random",
+             f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    read = must_run("evaluate.py", *options, f"hydra.run.dir={tmp_path}/run")
     assert "Attention over coreference links" in read.stdout
     assert "its translations have" in " ".join(read.stdout.split())
     with (tmp_path / "results" / "coref_attention.csv").open() as file:
@@ -352,7 +352,7 @@ def _heatmaps_are_drawn(attention, results):
     described = json.loads((attention.coreference.path / "examples.json").read_text())
     examples = {example["title"]: example for side in described.values() for example in side}
     listings = [
-        layer for layer in unpacked(results / "debug.html") if ", attention" in layer["name"]
+        layer for layer in read_listings(results / "debug.html") if ", attention" in layer["name"]
     ]
     titles = [title for listing in listings for title in listing["texts"]["where"]]
     assert 2 <= len(titles) <= 6

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from conftest import GENERATED, TRANSFORMER, command
 
+from support.configurations import GENERATED, TRANSFORMER
+from support.forked_commands import command, must_run
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.coref_attention import CorefAttention
 from xnmt_bench.metrics.coref_attention.agreement import Agreement
@@ -171,10 +172,8 @@ def test_from_the_command_line(tmp_path):
              "metric.coref_attention.heatmaps=0", f"results={tmp_path}/results",
              f"store={tmp_path}/store"]  # fmt: skip
     genders = "metric.coref_attention.morphology=german_nouns"
-    done = command("train.py", *small, genders, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *small, genders, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", *small, genders, cwd=tmp_path)
+    shown = must_run("evaluate.py", *small, genders, cwd=tmp_path)
     assert "Genders: german-nouns" in " ".join(shown.stdout.split())
     with (tmp_path / "results" / "coref_attention.csv").open(encoding="utf-8") as lines:
         rows = [r for r in csv.DictReader(lines) if r["links_of"] == "all"]

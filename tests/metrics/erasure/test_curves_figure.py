@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import SYSTEM, measured
 
+from support.example_rows import SYSTEM, measured
 from xnmt_bench.measuring.measurement import SETTINGS, read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.erasure.curves import CURVES, GRID, point

@@ -5,9 +5,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from compiled import CUES, SPECIAL, WORDS, compiled
-from conftest import batch_of, command, configure, double, overrides
 
+from support.configurations import configure, overrides
+from support.forked_commands import command, must_run
+from support.handwritten_transformer import CUES, SPECIAL, WORDS, build_copying_transformer
+from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
@@ -112,8 +114,8 @@ def test_every_number_equals_a_slow_loop(transformer, removal):
     relevance = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     number = int(split.number[2])
     label_of = {(number, step): int(y) for step, y in enumerate(batch.labels_BT[0])}
-    found = SentenceRelevance(number, 0, *relevance, np.ones(t))
-    [decisions] = ordered_decisions(split, [found], label_of)
+    sentence_relevance = SentenceRelevance(number, 0, *relevance, np.ones(t))
+    [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
     assert not any(decision.flat for decision in decisions)
     columns = erase(Eraser(model, split, removal), decisions, SHARES, whole_curves=True)
     embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
@@ -138,12 +140,12 @@ def test_every_number_equals_a_slow_loop(transformer, removal):
     for step in (0, 3, t - 1):
         source = sorted(range(s - 1), key=lambda i: -relevance[0][step, i])
         prefix = sorted(range(step), key=lambda i: -relevance[1][step, i])
-        whole = p(step, source, prefix)
-        assert columns["whole"][step] == pytest.approx(whole, abs=1e-9)
+        unerased = p(step, source, prefix)
+        assert columns["whole"][step] == pytest.approx(unerased, abs=1e-9)
         for share in SHARES:
             a, b = (max(1, int(np.ceil(share * len(side)))) for side in (source, prefix))
-            without = whole - p(step, source[a:], prefix[b:])
-            alone = whole - p(step, source[:a], prefix[:b])
+            without = unerased - p(step, source[a:], prefix[b:])
+            alone = unerased - p(step, source[:a], prefix[:b])
             assert columns[f"comprehensiveness {share}"][step] == pytest.approx(without, abs=1e-9)
             assert columns[f"sufficiency {share}"][step] == pytest.approx(alone, abs=1e-9)
         ranks = [
@@ -171,7 +173,7 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
     Erased from attention, since a zeroed word leaves its position, which norms make as long as a
     word: without any words this model chooses the label with probability 0.3 to 0.7.
     """
-    model = compiled(side)
+    model = build_copying_transformer(side)
     drawn = torch.Generator().manual_seed(1)
     words = [int(SPECIAL + CUES + n) for n in torch.randperm(WORDS - CUES, generator=drawn)]
     sources, targets = [*words, EOS], [*words[::-1], EOS]
@@ -187,8 +189,8 @@ def test_who_names_the_planted_word_first_is_at_the_ceiling(side):
     eraser = Eraser(model, split, "attention")
     areas = {}
     for name, sign in (("first", 1), ("last", -1)):
-        found = SentenceRelevance(0, 0, *(sign * r for r in relevance), np.ones(5))
-        [decisions] = ordered_decisions(split, [found], label_of)
+        sentence_relevance = SentenceRelevance(0, 0, *(sign * r for r in relevance), np.ones(5))
+        [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
         columns = erase(eraser, decisions[step:], SHARES, whole_curves=True)
         areas[name] = {n: float(v[0]) for n, v in columns.items()}
         lower, upper = (float(x[0]) for x in limits(eraser, decisions[step:], beam=3))
@@ -208,8 +210,8 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
 
     def count_flat(source_TS):
         flat_T4 = np.full((4, 4), 0.5)
-        found = SentenceRelevance(0, 0, source_TS, flat_T4, np.ones(4))
-        [decisions] = ordered_decisions(split, [found], label_of)
+        sentence_relevance = SentenceRelevance(0, 0, source_TS, flat_T4, np.ones(4))
+        [decisions] = ordered_decisions(split, [sentence_relevance], label_of)
         return sum(decision.flat for decision in decisions)
 
     # Two and three words before a step have one relevance; fewer have an order of their own.
@@ -220,11 +222,10 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
 
 
 @pytest.fixture(scope="module")
-def job(workplace, transformer):
-    changes = [*overrides("transformer"), f"store={workplace}/store", "explainer=attention"]
+def erasure_job(workplace, transformer):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "SHARD", 5)  # three shards of few sentences
-        yield Job(configure(*changes, "corpus.seed=0", "metric=[erasure]"))
+        yield small_job(workplace, "transformer", "explainer=attention", "metric=[erasure]")
 
 
 def evidence(job, **options):
@@ -236,9 +237,9 @@ def evidence(job, **options):
     return metric, row.make()
 
 
-def test_sums_by_sentence(job):
-    metric, found = evidence(job)
-    units = found.units
+def test_sums_by_sentence(erasure_job):
+    metric, made_evidence = evidence(erasure_job)
+    units = made_evidence.units
     assert len(units) == 12
     results = metric.of_sums({n: units[n].sum(keepdims=True) for n in units.columns})
     assert results["decisions"] == units["rows"].sum() > results["curve_decisions"]
@@ -250,9 +251,9 @@ def test_sums_by_sentence(job):
     assert (units["limited_decisions"][1:] == 0).all()
 
 
-def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
-    metric, explained = evidence(job)
-    [_, row] = metric.measure(job)
+def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(erasure_job):
+    metric, explained = evidence(erasure_job)
+    [_, row] = metric.measure(erasure_job)
     units, ceiling = explained.units, row.make().units
     assert ceiling.number_U.tolist() == units.number_U[:1].tolist()
     for name in ("curve_decisions", "limited_decisions", "narrow"):
@@ -264,24 +265,27 @@ def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(job):
     assert "comprehensiveness" not in results
 
 
-def test_without_curves_and_limits_there_are_no_such_numbers(job):
-    metric, found = evidence(job, curves=0)
-    results = metric.of_sums({n: found.units[n].sum(keepdims=True) for n in found.units.columns})
+def test_without_curves_and_limits_there_are_no_such_numbers(erasure_job):
+    metric, made_evidence = evidence(erasure_job, curves=0)
+    results = metric.of_sums(
+        {n: made_evidence.units[n].sum(keepdims=True) for n in made_evidence.units.columns}
+    )
     assert {"deletion", "normalised_deletion"}.isdisjoint(results)
     assert results["comprehensiveness"] > 0
 
 
-def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monkeypatch):
-    _, whole = evidence(job, limited=0)
-    other = Job(configure(*overrides("transformer"), f"store={job.settings.store}", "corpus.seed=0",
+def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_path, monkeypatch):
+    _, expected = evidence(erasure_job, limited=0)
+    store = f"store={erasure_job.settings.store}"
+    other = Job(configure(*overrides("transformer"), store, "corpus.seed=0",
                           "explainer=attention", "metric=[erasure]"))  # fmt: skip
-    calls, asked = [], Eraser.probabilities
+    calls, erase = [], Eraser.probabilities
 
     def stopping(self, decisions, rows):
         calls.append(len(decisions))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return asked(self, decisions, rows)
+        return erase(self, decisions, rows)
 
     stage_of = Store.stage
 
@@ -294,21 +298,16 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(job, tmp_path, monk
         evidence(other, limited=0)
     _, resumed = evidence(other, limited=0)
     assert len(calls) == 4  # three shards, of which the second was begun twice
-    for name in whole.units.columns:
-        np.testing.assert_array_equal(whole.units[name], resumed.units[name])
+    for name in expected.units.columns:
+        np.testing.assert_array_equal(expected.units[name], resumed.units[name])
 
 
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=4",
-              "metric.erasure.curves=4", "metric.erasure.limited=1",
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[erasure]",
+              "metric.erasure.sentences=4", "metric.erasure.curves=4", "metric.erasure.limited=1",
               "metric.erasure.beam=1", "metric.erasure.removals=[zero,mean]"]  # fmt: skip
-    done = command(
-        "train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=prediction_difference,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     for part in ("removal", "sufficiency", "random (blind)", "greedy (ceiling)",
                  "explains nothing"):  # fmt: skip
@@ -319,12 +318,10 @@ def test_from_the_command_line(workplace, tmp_path):
 
 
 def test_a_removal_that_does_not_cover_the_system_is_a_row_that_says_so(workplace, tmp_path):
-    shared = [*overrides("rnn_search"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[erasure]", "metric.erasure.sentences=3",
-              "metric.erasure.curves=0", "explainer=nearest",
+    shared = [*overrides("rnn_search", workplace), f"results={tmp_path}", "metric=[erasure]",
+              "metric.erasure.sentences=3", "metric.erasure.curves=0", "explainer=nearest",
               "metric.erasure.removals=[attention,zero]"]  # fmt: skip
-    done = command("train.py", *shared, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = must_run("train.py", *shared, cwd=tmp_path)
     assert "n/a: removal=attention: its attention cannot leave a word out" in done.stdout
     assert "removal: zero: comprehensiveness" in done.stdout
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
-from measured import FIDELITY, SYSTEM, measured
 
+from support.example_rows import FIDELITY, SYSTEM, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import BLIND
@@ -46,12 +46,12 @@ def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
         measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0} | facts)
 
 
-def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL, **more):
+def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL, **facts):
     for name, of_all, of_planted in zip(names, log_q, planted_log_q, strict=True):
         ones = np.ones(SENTENCES)
         columns = {"log_likelihood": of_all * ones, "rows": ones, PLANTED + "opening": ones,
                    LIKELIHOOD_OF + "opening": of_planted * ones}  # fmt: skip
-        row = FIDELITY | {"explainer": name, "instantiation": judge} | more
+        row = FIDELITY | {"explainer": name, "instantiation": judge} | facts
         units = Units("toy test", np.arange(SENTENCES), columns)
         measured(Fidelity, folder, row, units, **{BLIND: name in ("lexicon", "random")})
 

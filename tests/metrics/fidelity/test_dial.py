@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from measured import FIDELITY, SYSTEM, measured
 
+from support.example_rows import FIDELITY, SYSTEM, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import BLIND
@@ -34,9 +34,9 @@ def write(folder, name, loss, judge="base", noise=0.0, seed=1, **identity):
     measured(Fidelity, folder, row, Units("toy test", np.arange(SENTENCES), columns))
 
 
-def write_dials(folder, losses, **more):
+def write_dials(folder, losses, **facts):
     for key, loss in losses.items():
-        write(folder, NAMES[key], loss, **more)
+        write(folder, NAMES[key], loss, **facts)
 
 
 def turned(folder, *metrics, **options):

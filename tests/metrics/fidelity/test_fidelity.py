@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from conftest import SYSTEMS, configure, overrides
 
 from proxies.base import Vocabulary
 from proxies.data import loader
@@ -13,8 +12,11 @@ from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
 from proxies.training import ProxyTraining
-from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, UNK
+from support.configurations import SYSTEMS, configure, overrides
+from support.systems import batch_of, double, small_job
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SPECIAL, UNK
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.explainers.base import decide
 from xnmt_bench.fitting import fit
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base_untuned import Base
@@ -36,8 +38,7 @@ from xnmt_bench.trainer import TrainerOptions
 
 
 def job_for(workplace, system, explainer, *options):
-    changes = [*overrides(system), f"store={workplace}/store", f"explainer={explainer}", *options]
-    return Job(configure(*changes, "proxy=fn"))
+    return small_job(workplace, system, f"explainer={explainer}", "proxy=fn", *options)
 
 
 def perplexity(judge):
@@ -70,10 +71,6 @@ def test_faithful_explainers_beat_random(workplace, name):
 
 def test_base_with_every_word_is_the_nmt_model_itself(system):
     """Nothing is zeroed, so Base's perplexity is the model's own on its choices."""
-    from conftest import batch_of, double
-
-    from xnmt_bench.explainers.base import decide
-
     model, split = double(system.system.model), system.texts.split(EVALUATED)
     rows, model_log_p = [], []
     for index in range(10):
@@ -94,8 +91,6 @@ def test_base_with_every_word_is_the_nmt_model_itself(system):
 
 def test_base_equals_one_decision_at_a_time(system):
     """Grouping decisions changes nothing."""
-    from conftest import double
-
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
     rules = RuleSet(job).test.take(slice(0, 40))
@@ -107,8 +102,6 @@ def test_base_equals_one_decision_at_a_time(system):
 @pytest.mark.parametrize("removal", ["zero", "mean", "unk", "attention"])
 def test_base_reads_the_rule_and_a_replacement_of_all_else(system, removal):
     """One decision after another, embeddings put together by hand."""
-    from conftest import batch_of, double
-
     job = Job(configure(*_changes(system), "explainer=gradient_norm"))
     model, split = double(system.system.model), system.texts.split(EVALUATED)
     rules = RuleSet(job).test.take(slice(0, 12))
@@ -221,11 +214,6 @@ def test_extraction_does_not_depend_on_batches_or_shards(transformer, tmp_path):
 
 def test_rules_hold_what_the_model_decided(transformer):
     """Labels, probabilities and words, against the model itself."""
-    from conftest import batch_of
-
-    from xnmt_bench.corpora.vocabulary.subwords import EOS
-    from xnmt_bench.explainers.base import decide
-
     job = Job(configure(*_changes(transformer), "explainer=random", "k=2"))
     split, rules = job.texts.split(EVALUATED), RuleSet(job).test
     batch, log_probability = decide(job.system.model, batch_of(split, [3]))
@@ -291,8 +279,8 @@ def test_a_reference_has_nothing_of_the_explainer_beside_it(explainer, transform
 
 def test_a_seed_of_an_explainer_that_is_not_the_jobs_is_in_its_name(workplace):
     names = [
-        job_for(workplace, "transformer", "random", *more).explained.name
-        for more in ([], ["seed=3"], ["explainer.phi.seed=3"])
+        job_for(workplace, "transformer", "random", *changes).explained.name
+        for changes in ([], ["seed=3"], ["explainer.phi.seed=3"])
     ]
     assert names == ["random", "random", "random[seed=3]"]
 

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pyarrow as pa
-from measured import FIDELITY, measured
 
+from support.example_rows import FIDELITY, measured
 from xnmt_bench.measuring.measurement import SETTINGS, read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity

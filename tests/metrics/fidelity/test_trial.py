@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, configure
-from measured import AER, FIDELITY, measured
 
+from support.configurations import configure
+from support.example_rows import AER, FIDELITY, measured
+from support.systems import batch_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
@@ -61,10 +62,10 @@ def write_row(
     measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **facts)
 
 
-def write_twins(folder, in_l, in_c, options="", **more):
+def write_twins(folder, in_l, in_c, options="", **facts):
     for twin, advantage in (("cue", in_l), ("link", in_c)):
         for name in ("names_link", "names_cue"):
-            write_row(folder, twin, name + options, advantage, **more)
+            write_row(folder, twin, name + options, advantage, **facts)
 
 
 def tried(folder, **options):
@@ -105,7 +106,7 @@ def test_only_decisions_that_all_systems_get_right_count(tmp_path):
 
 
 def test_both_slots_of_a_sentence_are_drawn_together(tmp_path):
-    """Decisions of a sentence depend on each other: two slots alike are no more than one."""
+    """Decisions of a sentence depend on each other: two slots alike count as one."""
     rng = np.random.default_rng(0)
     of_sentence = rng.normal(1, 1, SENTENCES)
     for twin, sign in (("cue", 1), ("link", -1)):
@@ -227,15 +228,15 @@ def test_a_system_learns_from_text_of_its_own(twins, unmade):
     assert clean.texts.encoded.fingerprint == twins.texts.encoded.fingerprint
 
 
-@pytest.mark.parametrize("others", ["nearest", "random"])
-def test_both_explanations_share_every_word_but_the_one_they_name(twins, others):
+@pytest.mark.parametrize("other_words", ["nearest", "random"])
+def test_both_explanations_share_every_word_but_the_one_they_name(twins, other_words):
     model, split = twins.system.model, twins.texts.split("test")
     golds = tuple(twins.texts.gold("test")[n] for n in range(4))
     batch, _ = decide(model, batch_of(split, range(4)))
     sides = ([side.words(n) for n in range(4)] for side in (split.source, split.target))
     batch = replace(batch, gold=golds, words=tuple(zip(*sides, strict=True)))
     link, cue = (
-        load_explainer(f"names_{word}", others=others).relevance(model, batch)
+        load_explainer(f"names_{word}", others=other_words).relevance(model, batch)
         for word in ("link", "cue")
     )
     torch.testing.assert_close(link.prefix_BTT, cue.prefix_BTT, equal_nan=True)
@@ -250,8 +251,8 @@ def test_both_explanations_share_every_word_but_the_one_they_name(twins, others)
             if word in by_word:
                 assert best == [by_word[word].link, by_word[word].cue]
             else:
-                same = link.source_BTS[row, step], cue.source_BTS[row, step]
-                torch.testing.assert_close(*same, equal_nan=True)
+                both = link.source_BTS[row, step], cue.source_BTS[row, step]
+                torch.testing.assert_close(*both, equal_nan=True)
 
 
 AER_OF_TWINS = {**AER, "corpus": "toy_twins"}

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from captum.metrics import infidelity as captum_infidelity
-from conftest import batch_of, command, configure, double, overrides
 from scipy.optimize import nnls
 
+from support.configurations import configure, overrides
+from support.forked_commands import must_run
+from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
@@ -23,7 +25,7 @@ SAMPLES = 40
 
 
 @pytest.fixture(scope="module")
-def case(transformer):
+def erased_sentence(transformer):
     """A model in float64, a labelled sentence, and the words that each row erases."""
     model, split = double(transformer.system.model), transformer.texts.split("test")
     batch, log_p_BT = decide(model, batch_of(split, [4]))
@@ -41,8 +43,8 @@ def p_of(model, batch, source_off, target_off):
     return model.log_probability(states, batch.labels_BT)[0].exp().numpy()
 
 
-def test_rows_equal_embeddings_zeroed_by_hand(case):
-    model, batch, whole_T, erased = case
+def test_rows_equal_embeddings_zeroed_by_hand(erased_sentence):
+    model, batch, whole_T, erased = erased_sentence
     p_RT = probabilities(model, batch, erased, "zero")
     for row in range(SAMPLES):
         expected_T = p_of(model, batch, erased[0][row], erased[1][row])
@@ -51,8 +53,8 @@ def test_rows_equal_embeddings_zeroed_by_hand(case):
     np.testing.assert_allclose(probabilities(model, batch, nothing, "zero")[0], whole_T, rtol=1e-9)
 
 
-def test_draws_follow_from_the_sentence_and_spare_eos(case):
-    _, batch, _, erased = case
+def test_draws_follow_from_the_sentence_and_spare_eos(erased_sentence):
+    _, batch, _, erased = erased_sentence
     ids = [x[0].numpy() for x in (batch.source_BS, batch.target_BT)]
     for first, again in zip(erased, erased_words(*ids, SAMPLES, 0), strict=True):
         np.testing.assert_array_equal(first, again)
@@ -60,14 +62,16 @@ def test_draws_follow_from_the_sentence_and_spare_eos(case):
     assert (erased[0] != erased_words(*ids, SAMPLES, 1)[0]).any()
 
 
-def test_it_equals_captums_on_the_same_subsets(case):
+def test_it_equals_captums_on_the_same_subsets(erased_sentence):
     """By switches of words; the scores are drawn."""
-    model, batch, whole_T, erased = case
+    model, batch, whole_T, erased = erased_sentence
     rng = np.random.default_rng(0)
     s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
     scores = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
     p_RT = probabilities(model, batch, erased, "zero")
-    ours = errors(SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT))
+    actual = errors(
+        SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT)
+    )
     masks = torch.tensor(np.concatenate(erased, axis=1), dtype=torch.float64)
     compared = []
     for step in (0, 2, t - 1):
@@ -93,9 +97,9 @@ def test_it_equals_captums_on_the_same_subsets(case):
             normalize=True,
         )
         # Captum's scale may be negative; here scores that point the wrong way foretell nothing.
-        against = bool(ours["against"][step])
-        error = ours["lost"][step] if against else float(expected)
-        assert ours["error"][step] == pytest.approx(error, rel=1e-6)
+        against = bool(actual["against"][step])
+        error = actual["lost"][step] if against else float(expected)
+        assert actual["error"][step] == pytest.approx(error, rel=1e-6)
         compared.append(against)
     assert not all(compared)
 
@@ -112,11 +116,11 @@ def drawn_case(seed):
 
 def test_the_error_is_that_of_least_squares_without_negative_scales():
     """By scipy's solver, decision by decision, for scores and for their opposite."""
-    whole, against = np.full(3, 5.0), []
+    p_T, against = np.full(3, 5.0), []
     for seed, sign in product(range(10), (1, -1)):
         erased, source, unseen, foretold_RN, lost_RN = drawn_case(seed)
-        found = SentenceRelevance(0, 0, sign * source, sign * unseen, whole)
-        sums = errors(found, erased, ErasedLabels(0, whole, whole - lost_RN))
+        sentence_relevance = SentenceRelevance(0, 0, sign * source, sign * unseen, p_T)
+        sums = errors(sentence_relevance, erased, ErasedLabels(0, p_T, p_T - lost_RN))
         for n in range(3):
             scale, residual = nnls(sign * foretold_RN[:, [n]], lost_RN[:, n])
             assert sums["error"][n] == pytest.approx(residual**2 / 30, rel=1e-9)
@@ -128,30 +132,30 @@ def test_the_error_is_that_of_least_squares_without_negative_scales():
 def test_scores_that_foretell_everything_have_no_error_and_their_opposite_has_all():
     """What is lost is a sum over words; the scores are a tenth of it, or minus the whole of it."""
     erased, source, unseen, foretold_RN, _ = drawn_case(1)
-    whole = np.full(3, 5.0)
-    p_RN = whole - foretold_RN
+    p_T = np.full(3, 5.0)
+    p_RN = p_T - foretold_RN
     right = errors(
-        SentenceRelevance(0, 0, source / 10, unseen / 10, whole),
+        SentenceRelevance(0, 0, source / 10, unseen / 10, p_T),
         erased,
-        ErasedLabels(0, whole, p_RN),
+        ErasedLabels(0, p_T, p_RN),
     )
     np.testing.assert_allclose(right["error"], 0, atol=1e-12)
     assert not right["against"].any() and (right["lost"] > 0).all()
     wrong = errors(
-        SentenceRelevance(0, 0, -source, -unseen, whole), erased, ErasedLabels(0, whole, p_RN)
+        SentenceRelevance(0, 0, -source, -unseen, p_T), erased, ErasedLabels(0, p_T, p_RN)
     )
     np.testing.assert_array_equal(wrong["error"], wrong["lost"])
     assert wrong["against"].all()
     # Scores of 0 foretell nothing: the error is all that is lost.
-    nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), whole)
-    sums = errors(nothing, erased, ErasedLabels(0, whole, p_RN))
+    nothing = SentenceRelevance(0, 0, 0 * source, 0 * np.nan_to_num(unseen), p_T)
+    sums = errors(nothing, erased, ErasedLabels(0, p_T, p_RN))
     np.testing.assert_array_equal(sums["error"], sums["lost"])
     assert not sums["against"].any()
     with pytest.raises(NotApplicable, match="says nothing of some words"):
         errors(
-            SentenceRelevance(0, 0, np.nan * source, unseen, whole),
+            SentenceRelevance(0, 0, np.nan * source, unseen, p_T),
             erased,
-            ErasedLabels(0, whole, p_RN),
+            ErasedLabels(0, p_T, p_RN),
         )
 
 
@@ -159,13 +163,13 @@ def test_equal_scores_are_counts_of_erased_words():
     """Of the source, and of earlier target words; a loss of one for each is foretold."""
     rng = np.random.default_rng(2)
     erased = rng.random((20, 3)) < 0.5, rng.random((20, 4)) < 0.5
-    whole = np.zeros(2)
+    p_T = np.zeros(2)
     counts = [erased[0].sum(1) + erased[1][:, :step].sum(1) for step in (2, 3)]
     p_RN = -np.stack(counts, axis=1)
-    equal = equal_relevance(7, ErasedLabels(2, whole, p_RN), 3, 4)
+    equal = equal_relevance(7, ErasedLabels(2, p_T, p_RN), 3, 4)
     assert (equal.number, equal.first) == (7, 2)
     np.testing.assert_allclose(
-        errors(equal, erased, ErasedLabels(0, whole, p_RN))["error"], 0, atol=1e-12
+        errors(equal, erased, ErasedLabels(0, p_T, p_RN))["error"], 0, atol=1e-12
     )
 
 
@@ -184,8 +188,7 @@ def test_the_opposite_of_a_method_is_behind_equal_scores_which_are_a_blind_row(
     """The blind row is that of the explainer `uniform`, and the same beside every explainer."""
     rows = {}
     for name in ("prediction_difference", "opposite", "uniform"):
-        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                   "rules.test_sentences=5"]  # fmt: skip
+        changes = [*overrides("transformer", workplace), "rules.test_sentences=5"]
         changes += (
             ["explainer=prediction_difference", "explainer.name=opposite",
              f"explainer.phi._target_={__name__}.Opposite"]
@@ -222,8 +225,7 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
     """Under the removal that Shapley values are of; equal scores are as good as random ones."""
     unexplained = {}
     for name in ("shapley", "random"):
-        changes = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                   "rules.test_sentences=20"]  # fmt: skip
+        changes = [*overrides("transformer", workplace), "rules.test_sentences=20"]
         metric = Infidelity(removals=["zero"], sentences=20)
         for row in metric.measure(Job(configure(*changes, f"explainer={name}"))):
             units = row.make().units
@@ -235,13 +237,11 @@ def test_shapley_foretells_more_than_random_words(workplace, transformer):
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[infidelity]", "metric.infidelity.sentences=12",
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[infidelity]",
+              "metric.infidelity.sentences=12",
               "metric.infidelity.removals=[zero,attention]"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=attention,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "attention: its scores of source and of prefix words are not on one scale" in text
     assert "random (blind)" in text and "equal scores (blind)" in text

@@ -6,11 +6,13 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, command, configure, overrides
-from measured import SYSTEM, measured
 from scipy.stats import spearmanr
 
 import xnmt_bench
+from support.configurations import overrides
+from support.example_rows import SYSTEM, measured
+from support.forked_commands import must_run
+from support.systems import batch_of, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
@@ -19,7 +21,6 @@ from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.robustness import Robustness
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
 from xnmt_bench.metrics.robustness.comparing import compare_order, correlate_ranks, distances
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import create, load_explainer
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -52,16 +53,16 @@ def test_noise_moves_words_a_little_and_nothing_else(system):
         assert 0.09 * scale < noise[words].abs().max() <= 0.1001 * scale
         # A word has the same noise wherever it stands.
         word, other = ids[words][0], ids[words].ne(ids[words][0]).nonzero()[0, 0]
-        same = noise[words][ids[words] == word]
-        assert torch.allclose(same, same[:1].expand_as(same), atol=1e-5)
-        assert not torch.allclose(same[0], noise[words][other], atol=1e-3)
+        noise_of_word = noise[words][ids[words] == word]
+        assert torch.allclose(noise_of_word, noise_of_word[:1].expand_as(noise_of_word), atol=1e-5)
+        assert not torch.allclose(noise_of_word[0], noise[words][other], atol=1e-3)
     assert moved(batch).isfinite().all()
     assert not torch.allclose(moved(batch), model(batch))
     again, other = (move_embeddings(model, 0.1, [seed])(batch) for seed in (3, 4))
     assert torch.equal(again, moved(batch))
     assert not torch.equal(other, again)
-    for mine, theirs in zip(moved.parameters(), model.parameters(), strict=True):
-        assert mine is theirs
+    for weight, original in zip(moved.parameters(), model.parameters(), strict=True):
+        assert weight is original
     assert_untouched(model, before)
 
 
@@ -99,14 +100,14 @@ def test_a_weight_is_permuted_within_itself(system):
     names = groups["embeddings"] + groups[next(iter(groups))]
     changed = permute_weights(model, names, seed=1)
     for name, weight in changed.named_parameters():
-        same = torch.equal(weight, before[name])
+        unchanged = torch.equal(weight, before[name])
         # A bias that has stayed 0 is the same in any order.
-        assert same == (name not in names or len(before[name].unique()) == 1)
+        assert unchanged == (name not in names or len(before[name].unique()) == 1)
         assert torch.equal(weight.flatten().sort()[0], before[name].flatten().sort()[0])
     all_names = [name for members in groups.values() for name in members]
-    whole = dict(permute_weights(model, all_names, seed=1).named_parameters())
-    for name in names:  # whatever else is permuted
-        assert torch.equal(whole[name], dict(changed.named_parameters())[name])
+    weight_of = dict(permute_weights(model, all_names, seed=1).named_parameters())
+    for name in names:  # with all other weights permuted too
+        assert torch.equal(weight_of[name], dict(changed.named_parameters())[name])
     # Two weights of one size are not permuted alike.
     pair = torch.nn.ParameterDict({name: torch.arange(20.0) for name in "ab"})
     alike = permute_weights(pair, ["a", "b"], seed=1)
@@ -129,15 +130,15 @@ IDS = np.array([9, 8, 7, 6, SPECIAL[-1]]), np.array([9, 8, 7, 6, 5, SPECIAL[-1]]
 
 def test_numbers_equal_a_slow_loop():
     rng = np.random.default_rng(0)
-    reference, one, other = (relevance_of(rng) for _ in range(3))
-    moved_N = distances(reference, [one, other], *IDS)
-    compared = compare_order(reference, one, *IDS)
+    reference, first, other = (relevance_of(rng) for _ in range(3))
+    moved_N = distances(reference, [first, other], *IDS)
+    compared = compare_order(reference, first, *IDS)
     for n in range(5):
-        three = (reference, one, other)
-        seen = [x.prefix_TT[n, : min(n + 1, 5)] for x in three]
+        three = (reference, first, other)
+        prefixes = [x.prefix_TT[n, : min(n + 1, 5)] for x in three]
         words = [x.source_TS[n, :4] for x in three]
-        phi, *others = (np.concatenate(pair) for pair in zip(words, seen, strict=True))
-        expected = max(np.linalg.norm(x - phi) for x in others) / np.linalg.norm(phi)
+        phi, *moved_scores = (np.concatenate(pair) for pair in zip(words, prefixes, strict=True))
+        expected = max(np.linalg.norm(x - phi) for x in moved_scores) / np.linalg.norm(phi)
         assert moved_N[n] == pytest.approx(expected)
         assert compared["rank source"][n] == pytest.approx(spearmanr(*words[:2]).statistic)
         assert compared["top source"][n] == (words[0].argmax() == words[1].argmax())
@@ -145,8 +146,8 @@ def test_numbers_equal_a_slow_loop():
         if n == 0:  # one word has no order
             assert np.isnan(compared["rank prefix"][n])
         else:
-            assert compared["rank prefix"][n] == pytest.approx(spearmanr(*seen[:2]).statistic)
-            assert compared["chance prefix"][n] == pytest.approx(1 / len(seen[0]))
+            assert compared["rank prefix"][n] == pytest.approx(spearmanr(*prefixes[:2]).statistic)
+            assert compared["chance prefix"][n] == pytest.approx(1 / len(prefixes[0]))
 
 
 def test_scores_of_words_that_are_rounding_beside_those_of_eos_are_left_out():
@@ -220,14 +221,9 @@ def test_relevance_without_an_order():
     assert correlate_ranks(tied, np.ones(4)) == 0
 
 
-def job_of(workplace, explainer):
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    return Job(configure(*places, f"explainer={explainer}"))
-
-
 def results_of(workplace, explainer):
     metric = Robustness(sentences=10, samples=2)
-    [row] = metric.measure(job_of(workplace, explainer))
+    [row] = metric.measure(small_job(workplace, "transformer", f"explainer={explainer}"))
     evidence = row.make()
     sums = {name: evidence.units[name].sum(keepdims=True) for name in evidence.units.columns}
     results = {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
@@ -251,13 +247,13 @@ def test_blind_explainers_stay_as_they_are_and_others_do_not(workplace, transfor
 
 def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     """One sentence explained by hand, of a model without any of what it has learnt."""
-    job = job_of(workplace, "gradient_norm")
+    job = small_job(workplace, "transformer", "explainer=gradient_norm")
     names = [name for name, _ in transformer.system.model.named_parameters()]
-    made = job.explained.relevance_of_changed(
+    stored = job.explained.relevance_of_changed(
         lambda model: permute_weights(model, names, 0), 4, permuted=names, seed=0
     )
     split = job.texts.split("test")
-    relevance = next(islice(made.read(), 2, None))
+    relevance = next(islice(stored.read(), 2, None))
     batch = batch_of(split, [2])
     batch, _ = decide(job.system.model, batch)
     changed = permute_weights(job.system.model, names, 0)
@@ -268,7 +264,7 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
     kept = job.explained.rules(TEACHER_FORCING, "test")
     labels = all_rules(kept.path, "test", 1)
     [artefact] = [
-        a for a in job.store.all("relevance_of_changed") if a.fingerprint == made.fingerprint
+        a for a in job.store.all("relevance_of_changed") if a.fingerprint == stored.fingerprint
     ]
     of_changed = all_rules(artefact.path, "test", 1)
     assert (of_changed.label_N == labels.label_N[: len(of_changed)]).all()
@@ -276,13 +272,11 @@ def test_labels_stay_those_of_the_system_as_it_is(workplace, transformer):
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[robustness]", "metric.robustness.sentences=4",
-              "metric.robustness.samples=1", "metric.robustness.depths=2"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[robustness]",
+              "metric.robustness.sentences=4", "metric.robustness.samples=1",
+              "metric.robustness.depths=2"]  # fmt: skip
+    must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "random (blind)" in text and "order kept, source" in text
     assert "The least sensitivity is no merit" in text

@@ -6,15 +6,16 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, command, configure, double, overrides
 
+from support.configurations import overrides
+from support.forked_commands import command, must_run
+from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure
 from xnmt_bench.metrics.soft.distances import distances, hellinger
 from xnmt_bench.metrics.soft.metric import NARROW, sums_of
 from xnmt_bench.metrics.soft.retention import KINDS, chances_of, level, scale
-from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
 
@@ -22,7 +23,7 @@ SAMPLES = 3
 
 
 @pytest.fixture(scope="module")
-def case(system):
+def model_and_sentence(system):
     """A model in float64 and one sentence."""
     model, split = double(system.system.model), system.texts.split("test")
     return model, batch_of(split, [4]), (split.source[4], split.target[4])
@@ -38,9 +39,9 @@ def drawn_relevance(ids, first=0):
     return SentenceRelevance(0, first, rng.normal(size=(t - first, s)), prefix, np.ones(t - first))
 
 
-def test_distances_equal_a_slow_loop(case):
+def test_distances_equal_a_slow_loop(model_and_sentence):
     """One decision, one way to keep words and one draw at a time, by numpy's own sums."""
-    model, batch, ids = case
+    model, batch, ids = model_and_sentence
     first = 1
     chances, _, _ = chances_of(drawn_relevance(ids, first), *ids, retention=0.4)
     steps = range(first, len(ids[1]))
@@ -57,11 +58,11 @@ def test_distances_equal_a_slow_loop(case):
 
     source_words = [i for i, word in enumerate(ids[0]) if word not in SPECIAL]
     for n, step in enumerate(steps):
-        whole = p_of(source, inputs, step)
+        unerased = p_of(source, inputs, step)
         empty_source, empty_inputs = source.clone(), inputs.clone()
         empty_source[source_words] = 0
         empty_inputs[~special] = 0
-        expected = distance(whole, p_of(empty_source, empty_inputs, step))
+        expected = distance(unerased, p_of(empty_source, empty_inputs, step))
         assert nothing_N[n] == pytest.approx(expected, abs=1e-7)
         rng = np.random.default_rng([5, step, *ids[0].tolist(), *ids[1].tolist()])
         of_source = rng.random((SAMPLES, *source.shape), dtype=np.float32)
@@ -73,12 +74,12 @@ def test_distances_equal_a_slow_loop(case):
                     x[i][torch.tensor(of_source[r, i] >= chances[0][k, n, i])] = 0
                 for j in range(step):
                     y[j + 1][torch.tensor(of_inputs[r, j + 1] >= chances[1][k, n, j])] = 0
-                expected = distance(whole, p_of(x, y, step))
+                expected = distance(unerased, p_of(x, y, step))
                 assert moved_KNR[k, n, r] == pytest.approx(expected, abs=1e-7)
 
 
-def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(case):
-    model, batch, ids = case
+def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(model_and_sentence):
+    model, batch, ids = model_and_sentence
     count = len(ids[1])
     ends = tuple(np.stack([np.full((count, len(x)), keep) for keep in (1.0, 0.0)]) for x in ids)
     nothing_N, moved_KNR = distances(model, batch, range(count), ends, 2, seed=0)
@@ -158,9 +159,9 @@ def test_sums_are_of_ratios_by_decision():
 
 def results_of(workplace, explainer, *changes):
     """Results of an explainer on some sentences of the session's Transformer."""
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
     metric = SoftErasure(sentences=15, samples=2)
-    [row] = metric.measure(Job(configure(*places, f"explainer={explainer}", *changes)))
+    job = small_job(workplace, "transformer", f"explainer={explainer}", *changes)
+    [row] = metric.measure(job)
     evidence = row.make()
     sums = {name: evidence.units[name].sum(keepdims=True) for name in evidence.units.columns}
     return {name: float(x[0]) for name, x in metric.of_sums(sums).items()}
@@ -176,8 +177,7 @@ def test_what_asks_the_model_is_ahead_of_random_words(workplace, transformer):
 
 def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, transformer):
     """Against drawn scores: every word but the first scores 1, and the model is never asked."""
-    places = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0"]
-    job = Job(configure(*places, "explainer=random"))
+    job = small_job(workplace, "transformer", "explainer=random")
     model, split = job.system.model, job.texts.split("test")
     means, rng = [], np.random.default_rng(0)
     for cheats in (False, True):
@@ -208,13 +208,10 @@ def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, tran
 
 @pytest.mark.long
 def test_from_the_command_line(workplace, tmp_path):
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-              f"results={tmp_path}", "metric=[soft]", "metric.soft.sentences=5",
-              "metric.soft.samples=1"]  # fmt: skip
-    done = command("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shared = [*overrides("transformer", workplace), f"results={tmp_path}", "metric=[soft]",
+              "metric.soft.sentences=5", "metric.soft.samples=1"]  # fmt: skip
+    must_run("train.py", "-m", *shared, "explainer=gradient_norm,random", cwd=tmp_path)
+    shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert "random (blind)" in text and "pi-Soft-NS" in text
     assert "Compare explainers by the pi columns" in text

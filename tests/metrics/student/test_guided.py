@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from conftest import batch_of, double
 
+from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, guide
@@ -31,7 +31,7 @@ class DrawnMaps:
 
 
 @pytest.fixture(scope="module")
-def split(transformer):
+def transformer_split(transformer):
     return transformer.texts.split("test")
 
 
@@ -54,18 +54,18 @@ def test_operators_equal_a_slow_loop(operator):
     maps = rng.random((2, 4, 5)) + 0.1
     maps[1, :, 4] = 0
     maps /= maps.sum(-1, keepdims=True)
-    ours = guide(operator, torch.tensor(energy), torch.tensor(maps)).numpy()
+    guided = guide(operator, torch.tensor(energy), torch.tensor(maps)).numpy()
     for b, h, t in np.ndindex(2, 3, 4):
-        own = np.exp(energy[b, h, t]) / np.exp(energy[b, h, t]).sum()
+        own_share = np.exp(energy[b, h, t]) / np.exp(energy[b, h, t]).sum()
         row = maps[b, t]
         expected = {
-            "add": own + row,
-            "multiply": own * row / (own * row).sum(),
-            "average": (own + row) / 2,
+            "add": own_share + row,
+            "multiply": own_share * row / (own_share * row).sum(),
+            "average": (own_share + row) / 2,
             "replace": row,
         }[operator]
-        np.testing.assert_allclose(ours[b, h, t], expected, atol=1e-12)
-        assert ours[b, h, t].sum() == pytest.approx(2 if operator == "add" else 1)
+        np.testing.assert_allclose(guided[b, h, t], expected, atol=1e-12)
+        assert guided[b, h, t].sum() == pytest.approx(2 if operator == "add" else 1)
 
 
 def test_a_product_that_underflows_is_still_divided():
@@ -75,9 +75,9 @@ def test_a_product_that_underflows_is_still_divided():
     np.testing.assert_allclose(guide("multiply", energy, maps)[0, 0, 0], [0, 1, 0], atol=1e-30)
 
 
-def test_multiplying_with_equal_shares_changes_nothing(transformer, split):
+def test_multiplying_with_equal_shares_changes_nothing(transformer, transformer_split):
     student, plain = student_of(transformer, "multiply"), student_of(transformer, None)
-    batch = guided_batch(split, [0, 3, 5])
+    batch = guided_batch(transformer_split, [0, 3, 5])
     even_BUS = (batch.map_BUS > -1) * batch.source_mask_BS[:, None].double()
     even_BUS = even_BUS / even_BUS.sum(-1, keepdim=True)
     even = GuidedBatch(**{**vars(batch), "map_BUS": even_BUS})
@@ -89,31 +89,35 @@ def test_multiplying_with_equal_shares_changes_nothing(transformer, split):
     assert (student.states(batch)[mask_BT] - plain.states(batch)[mask_BT]).abs().max() > 0.01
 
 
-def test_a_student_without_maps_is_the_transformer(transformer, split):
-    student, batch = student_of(transformer, None), batch_of(split, [0, 4])
+def test_a_student_without_maps_is_the_transformer(transformer, transformer_split):
+    student, batch = student_of(transformer, None), batch_of(transformer_split, [0, 4])
     torch.manual_seed(0)
-    same = double(Transformer(*transformer.texts.subwords, **SIZES))
-    np.testing.assert_array_equal(student(batch).numpy(), same(batch).numpy())
-    sources = [split.source[0], split.source[4]]
-    assert translate(student, sources, 2) == translate(same, sources, 2)
+    transformer_alone = double(Transformer(*transformer.texts.subwords, **SIZES))
+    np.testing.assert_array_equal(student(batch).numpy(), transformer_alone(batch).numpy())
+    sources = [transformer_split.source[0], transformer_split.source[4]]
+    assert translate(student, sources, 2) == translate(transformer_alone, sources, 2)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_replaced_attention_is_the_map_in_every_layer_and_head(transformer, split, operator):
-    student, batch = student_of(transformer, operator), guided_batch(split, [2, 6])
+def test_replaced_attention_is_the_map_in_every_layer_and_head(
+    transformer, transformer_split, operator
+):
+    student, batch = student_of(transformer, operator), guided_batch(transformer_split, [2, 6])
     encoding = student.encode_batch(batch)
     weights = student.attention(encoding, student.embed_target(batch.input_BT)).cross_BLHTS
     steps = batch.target_BT.shape[1]
-    wanted = batch.map_BUS[:, None, None, :steps].expand_as(weights)
-    assert torch.allclose(weights, wanted, atol=1e-12) == (operator == "replace")
+    expected = batch.map_BUS[:, None, None, :steps].expand_as(weights)
+    assert torch.allclose(weights, expected, atol=1e-12) == (operator == "replace")
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_reading_word_by_word_gives_the_states_of_teacher_forcing(transformer, split, operator):
-    student, batch = student_of(transformer, operator), guided_batch(split, [1, 7])
+def test_reading_word_by_word_gives_the_states_of_teacher_forcing(
+    transformer, transformer_split, operator
+):
+    student, batch = student_of(transformer, operator), guided_batch(transformer_split, [1, 7])
     states_BTD = student.states(batch)
     reader = student.reader(student.encode_batch(batch))
-    for step in range(min(map(len, (split.target[1], split.target[7])))):
+    for step in range(min(map(len, (transformer_split.target[1], transformer_split.target[7])))):
         state_BD = reader.read(batch.input_BT[:, step : step + 1])
         np.testing.assert_allclose(state_BD.numpy(), states_BTD[:, step].numpy(), atol=1e-10)
     # Rows that go on in another order take their maps with them.
@@ -123,8 +127,8 @@ def test_reading_word_by_word_gives_the_states_of_teacher_forcing(transformer, s
     np.testing.assert_allclose(turned.numpy(), expected.numpy(), atol=1e-10)
 
 
-def test_some_sentences_of_a_batch_take_their_maps_with_them(transformer, split):
-    student, batch = student_of(transformer, "replace"), guided_batch(split, [0, 2, 5])
+def test_some_sentences_of_a_batch_take_their_maps_with_them(transformer, transformer_split):
+    student, batch = student_of(transformer, "replace"), guided_batch(transformer_split, [0, 2, 5])
     mask_BT = batch.take([2]).target_mask_BT
     alone = student.states(batch.take([2]))[mask_BT]
     together = student.states(batch)[2, : mask_BT.shape[1]]
@@ -133,14 +137,14 @@ def test_some_sentences_of_a_batch_take_their_maps_with_them(transformer, split)
         student.attention_blocks(batch)
 
 
-def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, split):
+def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, transformer_split):
     """As if the last row of the map stood there again."""
     student = student_of(transformer, "replace")
-    source, maps = split.source[3], DrawnMaps(split)[3]
+    source, maps = transformer_split.source[3], DrawnMaps(transformer_split)[3]
     longer = np.concatenate([maps, np.repeat(maps[-1:], 60, axis=0)])
     translations = []
     for map_TS in (maps, longer):
-        pair = Batch.collate([(source, split.target[3])])
+        pair = Batch.collate([(source, transformer_split.target[3])])
         map_BUS = pad_maps([map_TS], len(source)).double()
         encoding = student.encode_batch(GuidedBatch(**vars(pair), map_BUS=map_BUS))
         first = torch.full((1, 1), BOS)
@@ -150,10 +154,10 @@ def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, split):
 
 
 @pytest.mark.parametrize("operator", [None, *OPERATORS])
-def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, operator):
+def test_what_a_student_says_does_not_depend_on_the_batch(transformer, transformer_split, operator):
     student = student_of(transformer, operator).float()
-    maps = DrawnMaps(split) if operator else None
-    together = translate_and_score(student, split, maps, 12, beam=2, batch_tokens=100)
+    maps = DrawnMaps(transformer_split) if operator else None
+    together = translate_and_score(student, transformer_split, maps, 12, beam=2, batch_tokens=100)
     for index in (0, 5, 11):
         member = np.array([index])
 
@@ -163,10 +167,10 @@ def test_what_a_student_says_does_not_depend_on_the_batch(transformer, split, op
 
         moved = Moved() if maps else None
         alone = translate_and_score(
-            student, split.taken(member), moved, 1, beam=2, batch_tokens=100
+            student, transformer_split.taken(member), moved, 1, beam=2, batch_tokens=100
         )
         assert alone["text"][0] == together["text"][index]
         assert alone["log_likelihood"][0] == pytest.approx(
             together["log_likelihood"][index], rel=1e-5
         )
-        assert alone["steps"][0] == together["steps"][index] == len(split.target[index])
+        assert alone["steps"][0] == together["steps"][index] == len(transformer_split.target[index])

@@ -6,10 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from compiled import CUES, DIMENSION, SPECIAL, Vocabulary, compiled
-from conftest import command, configure, context_aware, overrides
-from measured import measured
 
+from support.configurations import overrides
+from support.example_rows import measured
+from support.forked_commands import command, must_run
+from support.handwritten_transformer import (
+    CUES,
+    DIMENSION,
+    SPECIAL,
+    Vocabulary,
+    build_copying_transformer,
+)
+from support.systems import context_aware, small_job
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.errors import NotApplicable, StoreError
 from xnmt_bench.measuring.bootstrap import Draws
@@ -98,12 +106,12 @@ def test_stored_maps_are_those_that_were_written(tmp_path):
 def test_a_map_of_another_sentence_is_stretched_to_the_lengths(tmp_path):
     split, relevances = drawn_split([(4, 2), (2, 4), (3, 3)])
     write_maps(relevances, split, tmp_path / "maps")
-    own = StoredMaps(tmp_path / "maps", split, 3)
-    others = ExchangedMaps(own, split, 3)
-    expected = map_of(own[1][np.ix_([0, 2], [0, 0, 1, 1])])
-    np.testing.assert_allclose(others[0], expected, rtol=1e-6)
-    assert others[2].shape == (3, 3)  # of the first sentence's
-    np.testing.assert_allclose(others[2].sum(1), 1, rtol=1e-6)
+    own_maps = StoredMaps(tmp_path / "maps", split, 3)
+    exchanged_maps = ExchangedMaps(own_maps, split, 3)
+    expected = map_of(own_maps[1][np.ix_([0, 2], [0, 0, 1, 1])])
+    np.testing.assert_allclose(exchanged_maps[0], expected, rtol=1e-6)
+    assert exchanged_maps[2].shape == (3, 3)  # of the first sentence's
+    np.testing.assert_allclose(exchanged_maps[2].sum(1), 1, rtol=1e-6)
 
 
 def test_pairs_taken_twice_are_those_of_the_first_taking(transformer):
@@ -126,11 +134,11 @@ def copying_split(sentences, seed):
 
 
 def copying_student(operator):
-    """A student by hand: it says what it looks at, and by itself looks at all words alike."""
+    """A student by hand: it repeats the word that it looks at, unguided all words alike."""
     sizes = {"layers": 1, "heads": 1, "dimension": DIMENSION, "feed_forward": 4, "dropout": 0.0}
     student = GuidedTransformer(Vocabulary(), Vocabulary(), operator, **sizes, tied=False)
     student = student.eval().requires_grad_(False)
-    student.load_state_dict(compiled().state_dict())
+    student.load_state_dict(build_copying_transformer().state_dict())
     student.decoder[0].cross_attention.query.bias.zero_()
     return student
 
@@ -145,12 +153,15 @@ def test_a_student_is_told_by_the_map_alone_which_of_four_words_is_copied(operat
         np.testing.assert_allclose(log_p, log_p.mean(), rtol=2e-3)
         assert (log_p < 6 * np.log(1 / CUES)).all()
         return
-    said = [text.split()[:6] for text in columns["text"]]
-    assert said == [[str(i) for i in split.target[n]] for n in range(9)]
+    translations = [text.split()[:6] for text in columns["text"]]
+    assert translations == [[str(i) for i in split.target[n]] for n in range(9)]
     # Training shows the student the same maps.
     training = StudentTraining(student, split, maps, 4, 9, OPTIONS.training)
     [batch] = training.val_dataloader()
-    loss = float(training._loss(batch, 0.0, 0.0))
+    logged = {}
+    training.log = lambda name, value, **_: logged.update({name: float(value)})
+    training.validation_step(batch, 0)
+    [loss] = logged.values()
     expected = -columns["log_likelihood"][4:].sum() / columns["steps"][4:].sum()
     assert loss == pytest.approx(expected, rel=1e-4)
 
@@ -160,39 +171,38 @@ def quiet(job):
 
 
 @pytest.fixture(scope="module")
-def job(workplace):
+def student_job(workplace):
     changes = ["rules.train_sentences=60", "rules.test_sentences=20", "explainer=attention"]
-    return Job(configure(*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0",
-                         *changes))  # fmt: skip
+    return small_job(workplace, "transformer", *changes)
 
 
-def test_relevance_of_training_sentences_is_the_explainers(job):
+def test_relevance_of_training_sentences_is_the_explainers(student_job):
     """Of the first drawn sentences, computed one at a time."""
-    split = job.texts.drawn("train")
-    every = list(job.relevance(GOLDEN, source_alone=True, split="train"))
+    split = student_job.texts.drawn("train")
+    every = list(student_job.relevance(GOLDEN, source_alone=True, split="train"))
     assert [relevance.number for relevance in every] == split.number[:60].tolist()
     for index in (0, 31):
-        batch = job.system.model.collate([(split.source[index], split.target[index])])
-        expected = job.explained.explainer.relevance(
-            job.system.model, batch.labelled(batch.target_BT)
+        batch = student_job.system.model.collate([(split.source[index], split.target[index])])
+        expected = student_job.explained.explainer.relevance(
+            student_job.system.model, batch.labelled(batch.target_BT)
         )
         np.testing.assert_allclose(
             every[index].source_TS, expected.source_BTS[0].numpy(), atol=1e-5
         )
     # Rules for proxies keep none.
-    rules = job.explained.rules(TEACHER_FORCING, "train")
+    rules = student_job.explained.rules(TEACHER_FORCING, "train")
     assert not rules.recipe["relevance"]
     assert "source_relevance" not in column_names(rules.path / "train" / "00000.parquet")
 
 
-def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
-    students = Students(job, QUICK, beam=1)
+def test_a_student_is_made_once_and_its_outputs_too(student_job, monkeypatch):
+    students = Students(student_job, QUICK, beam=1)
     trained = students.trained("replace", "own")
     outputs = students.outputs("replace", "own", "translation")
     columns = read_outputs(outputs)
     assert len(columns["text"]) == 20 == len(columns["steps"])
     # The words are those of the system's translations.
-    translated = job.decisions().split("test", REAL).target
+    translated = student_job.decisions().split("test", REAL).target
     assert columns["steps"].tolist() == [len(translated[i]) for i in range(20)]
 
     def never(*_, **__):
@@ -200,7 +210,7 @@ def test_a_student_is_made_once_and_its_outputs_too(job, monkeypatch):
 
     monkeypatch.setattr("xnmt_bench.fitting.fit", never)
     monkeypatch.setattr("xnmt_bench.metrics.student.stages.translate_and_score", never)
-    again = Students(Job(job.settings), QUICK, beam=1)
+    again = Students(Job(student_job.settings), QUICK, beam=1)
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.
     with pytest.raises(AssertionError, match="made a second time"):
@@ -216,18 +226,18 @@ def test_the_settings_of_a_row_name_every_option_of_its_students():
     }  # fmt: skip
 
 
-def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, job):
+def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, student_job):
     concat = context_aware("multi_encoder", workplace, "rules.train_sentences=20")
     with pytest.raises(NotApplicable, match="the system reads a context"):
         _ = Students(concat, OPTIONS, 1).sentences
-    one = job.changed({"rules": {"train_sentences": 1}})
+    job_of_one = student_job.changed({"rules": {"train_sentences": 1}})
     with pytest.raises(NotApplicable, match="needs two training sentences"):
-        _ = Students(one, OPTIONS, 1).sentences
-    rules = job.explained.rules(GOLDEN, "test").path
-    input_file = job.changed({"relevance": {"path": str(rules)}})
+        _ = Students(job_of_one, OPTIONS, 1).sentences
+    rules = student_job.explained.rules(GOLDEN, "test").path
+    input_file = student_job.changed({"relevance": {"path": str(rules)}})
     with pytest.raises(NotApplicable, match="is of the test set"):
         input_file.relevance(GOLDEN, split="train")
-    reader = Job(job.settings, store=Store(tmp_path / "empty", may_make=False))
+    reader = Job(student_job.settings, store=Store(tmp_path / "empty", may_make=False))
     with pytest.raises(Exception, match=r"run train.py"):
         Students(reader, OPTIONS, 1).trained("add", "none")
 
@@ -235,12 +245,10 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
 @pytest.mark.long
 def test_the_table_from_the_command_line(tmp_path, workplace):
     """Rows of explainers, of code and of the controls; the first note says what code shows."""
-    shared = [*overrides("transformer"), f"store={workplace}/store", "corpus.seed=0", *SMALL]
+    shared = [*overrides("transformer", workplace), *SMALL]
     shared += [f"results={tmp_path}/results"]
-    done = command("train.py", "-m", *shared, "explainer=attention,code")
-    assert done.returncode == 0, done.stderr
-    shown = command("evaluate.py", *shared)
-    assert shown.returncode == 0, shown.stderr
+    must_run("train.py", "-m", *shared, "explainer=attention,code")
+    shown = must_run("evaluate.py", *shared)
     table = " ".join(shown.stdout.replace("│", " ").split())
     for row in ("attention of another sentence (blind)", "code (blind)", "no map (blind)"):
         assert row in table
@@ -251,46 +259,50 @@ def test_the_table_from_the_command_line(tmp_path, workplace):
     assert len(slip.stderr.strip().splitlines()) == 1
 
 
-def test_an_exchanged_map_is_that_of_another_sentence(job):
+def test_an_exchanged_map_is_that_of_another_sentence(student_job):
     """In training and at the test; and what a map explains decides it too."""
-    students = Students(job, QUICK, beam=1)
+    students = Students(student_job, QUICK, beam=1)
     for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
-        own, exchanged = (students._open_maps(g, split, scenario) for g in ("own", "exchanged"))
+        own_maps, exchanged = (
+            students._open_maps(g, split, scenario) for g in ("own", "exchanged")
+        )
         assert isinstance(exchanged, ExchangedMaps)
-        np.testing.assert_allclose(own[0].sum(1), 1, rtol=1e-5)
-        relevance = next(iter(job.relevance(scenario, source_alone=True, split=split)))
-        np.testing.assert_allclose(own[0], map_of(relevance.source_TS), atol=1e-6)
-        assert own[0].shape == exchanged[0].shape and not np.allclose(own[0], exchanged[0])
+        np.testing.assert_allclose(own_maps[0].sum(1), 1, rtol=1e-5)
+        relevance = next(iter(student_job.relevance(scenario, source_alone=True, split=split)))
+        np.testing.assert_allclose(own_maps[0], map_of(relevance.source_TS), atol=1e-6)
+        assert own_maps[0].shape == exchanged[0].shape and not np.allclose(
+            own_maps[0], exchanged[0]
+        )
 
 
-def test_one_sentence_has_no_map_of_another(job):
-    one = job.changed({"rules": {"test_sentences": 1}})
-    students = Students(one, QUICK, beam=1)
+def test_one_sentence_has_no_map_of_another(student_job):
+    job_of_one = student_job.changed({"rules": {"test_sentences": 1}})
+    students = Students(job_of_one, QUICK, beam=1)
     assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
     with pytest.raises(NotApplicable, match="no map of another sentence"):
         students._open_maps("exchanged", "test", GOLDEN)
 
 
-def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(job, unmade):
+def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(student_job, unmade):
     unmade("student", "student_outputs")
-    one = Students(job, QUICK, beam=1)
+    students = Students(student_job, QUICK, beam=1)
     trained = [
-        one.trained("replace", "own"),
-        one.trained("replace", "exchanged"),
-        one.trained("replace", "none"),
-        Students(job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
-        Students(job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
+        students.trained("replace", "own"),
+        students.trained("replace", "exchanged"),
+        students.trained("replace", "none"),
+        Students(student_job.changed({"seed": 1}), QUICK, 1).trained("replace", "own"),
+        Students(student_job.changed({"rules": {"seed": 1}}), QUICK, 1).trained("replace", "own"),
+        Students(student_job.changed({"rules": {"train_sentences": 59}}), QUICK, 1).trained(
             "replace", "own"
         ),
     ]
     assert len({artefact.path for artefact in trained}) == len(trained)
-    assert one.trained("add", "none").path == one.trained("replace", "none").path
+    assert students.trained("add", "none").path == students.trained("replace", "none").path
     outputs = [
-        one.outputs("replace", "own", "reference"),
-        one.outputs("replace", "own", "translation"),
-        Students(job, QUICK, beam=2).outputs("replace", "own", "reference"),
-        Students(job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
+        students.outputs("replace", "own", "reference"),
+        students.outputs("replace", "own", "translation"),
+        Students(student_job, QUICK, beam=2).outputs("replace", "own", "reference"),
+        Students(student_job.changed({"rules": {"test_sentences": 19}}), QUICK, 1).outputs(
             "replace", "own", "reference"
         ),
     ]

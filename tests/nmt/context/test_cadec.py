@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import context_aware, double
 
+from support.context_ids import join_context
+from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.nmt.batch import DraftOptions, Layout
 from xnmt_bench.nmt.context.drafts import corrupted, sample
 from xnmt_bench.nmt.decoding import translate
@@ -24,23 +25,18 @@ TARGETS = [[31, 32], [33], [34, 35], [36, 37]]
 
 
 @pytest.fixture(scope="module")
-def job(workplace):
+def cadec_job(workplace):
     return context_aware("cadec", workplace)
 
 
 @pytest.fixture(scope="module")
-def model(job):
+def cadec_model(cadec_job):
     """In float64, with norms and biases that change their input."""
-    model = double(job.system.model)
+    model = double(cadec_job.system.model)
     generator = torch.Generator().manual_seed(3)
     for weight in model.second.parameters():
         weight.add_(0.2 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype))
     return model
-
-
-def flat(sentences):
-    *before, last = sentences
-    return [i for ids in before for i in (*ids, SEPARATOR)] + [*last, EOS]
 
 
 def first_pass(model, source, target):
@@ -77,7 +73,7 @@ def slow(model, sources, targets, order=None, kept_weights=None):
     `kept_weights` receives those of the last layer: of prefix, source and translations.
     """
     embedding = model.base.target_embedding.weight
-    draft = model.draft(torch.tensor([flat(sources)]))[0].tolist()
+    draft = model.draft(torch.tensor([join_context(sources)]))[0].tolist()
     memory_source, memory_target = [], []
     for k in order or range(len(sources)):
         place = len(sources) - 1 - k
@@ -107,77 +103,79 @@ def slow(model, sources, targets, order=None, kept_weights=None):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
-def test_against_a_slow_loop(model, depth):
+def test_against_a_slow_loop(cadec_model, depth):
     sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
-    batch = model.collate([(flat(sources), flat(targets))])
-    logits = model(batch)[0][batch.current_BT[0]]
-    torch.testing.assert_close(logits, slow(model, sources, targets))
+    batch = cadec_model.collate([(join_context(sources), join_context(targets))])
+    logits = cadec_model(batch)[0][batch.current_BT[0]]
+    torch.testing.assert_close(logits, slow(cadec_model, sources, targets))
 
 
 @pytest.mark.parametrize("depth", [0, 2])
-def test_attention_is_that_of_the_slow_loop(model, depth):
+def test_attention_is_that_of_the_slow_loop(cadec_model, depth):
     """Of translations the mean of two; a row of the memory counts for the word beside it."""
     sources, targets = SOURCES[3 - depth :], TARGETS[3 - depth :]
-    batch, kept_weights = model.collate([(flat(sources), flat(targets))]), []
-    slow(model, sources, targets, kept_weights=kept_weights)
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    attended = model.attention(encoding, model.embed_target(batch.input_BT))
-    start = len(flat(targets)) - len(targets[-1]) - 1
+    batch, kept_weights = cadec_model.collate([(join_context(sources), join_context(targets))]), []
+    slow(cadec_model, sources, targets, kept_weights=kept_weights)
+    encoding = cadec_model.encode(cadec_model.embed_source(batch.source_BS), batch.layout)
+    attended = cadec_model.attention(encoding, cadec_model.embed_target(batch.input_BT))
+    start = len(join_context(targets)) - len(targets[-1]) - 1
     for t, (prefix, source, memory) in enumerate(zip(*kept_weights, strict=True)):
         torch.testing.assert_close(attended.cross_BLHTS[0, -1, :, start + t], source)
-        expected = torch.zeros(len(prefix), len(flat(targets))).double()
+        expected = torch.zeros(len(prefix), len(join_context(targets))).double()
         expected[:, start : start + t + 1] += prefix / 2
         # The context's translations stand before the draft; input n + 1 is word n.
         expected[:, 1 : start + 1] += memory[:, :start] / 2
         torch.testing.assert_close(attended.prefix_BLHTT[0, -1, :, start + t], expected)
 
 
-def test_the_order_of_the_memory_is_not_seen(model):
-    batch = model.collate([(flat(SOURCES), flat(TARGETS))])
-    states = model(batch)[0][batch.current_BT[0]]
-    torch.testing.assert_close(states, slow(model, SOURCES, TARGETS, [2, 0, 3, 1]))
+def test_the_order_of_the_memory_is_not_seen(cadec_model):
+    batch = cadec_model.collate([(join_context(SOURCES), join_context(TARGETS))])
+    states = cadec_model(batch)[0][batch.current_BT[0]]
+    torch.testing.assert_close(states, slow(cadec_model, SOURCES, TARGETS, [2, 0, 3, 1]))
     # But which sentence is which is: its place is part of the memory.
-    swapped = [flat([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
-    batch = model.collate([swapped])
-    assert not torch.allclose(states, model(batch)[0][batch.current_BT[0]])
+    swapped = [join_context([some[n] for n in (1, 0, 2, 3)]) for some in (SOURCES, TARGETS)]
+    batch = cadec_model.collate([swapped])
+    assert not torch.allclose(states, cadec_model(batch)[0][batch.current_BT[0]])
 
 
-def test_the_draft_is_of_the_source_alone(model):
+def test_the_draft_is_of_the_source_alone(cadec_model):
     """The authors' code limits it by the length of what is scored."""
-    sources = [flat(SOURCES), flat(SOURCES[2:]), flat(SOURCES[:2])]
-    drafts = model.draft(torch.tensor([[*x, *[PAD] * (13 - len(x))] for x in sources]))
-    [expected] = translate(model.base, [[*SOURCES[-1], EOS]], 4)
+    sources = [join_context(SOURCES), join_context(SOURCES[2:]), join_context(SOURCES[:2])]
+    drafts = cadec_model.draft(torch.tensor([[*x, *[PAD] * (13 - len(x))] for x in sources]))
+    [expected] = translate(cadec_model.base, [[*SOURCES[-1], EOS]], 4)
     assert drafts[0][drafts[0] != PAD].tolist() == expected
     assert torch.equal(drafts[0], drafts[1])
-    targets = [flat([*TARGETS[:3], [36] * n]) for n in (1, 20)]
+    targets = [join_context([*TARGETS[:3], [36] * n]) for n in (1, 20)]
     for target in targets:
-        assert model.collate([(sources[0], target)]).draft_BU[0].tolist() == expected
+        assert cadec_model.collate([(sources[0], target)]).draft_BU[0].tolist() == expected
 
 
-def test_one_draft_a_source_and_none_a_variant(model, monkeypatch):
+def test_one_draft_a_source_and_none_a_variant(cadec_model, monkeypatch):
     drafted = []
     real = translate
     monkeypatch.setattr(
         "xnmt_bench.nmt.context.drafts.translate",
         lambda m, sources, beam: drafted.extend(sources) or real(m, sources, beam),
     )
-    model.drafts.forget()
-    pairs = [(flat(SOURCES), flat([*TARGETS[:3], [36, n]])) for n in range(40, 60)]
-    log_probability(model, pairs, 60)
+    cadec_model.drafts.forget()
+    pairs = [(join_context(SOURCES), join_context([*TARGETS[:3], [36, n]])) for n in range(40, 60)]
+    log_probability(cadec_model, pairs, 60)
     assert drafted == [(*SOURCES[-1], EOS)]
 
 
-def test_a_batch_without_a_draft_is_refused(model):
-    batch = replace(model.collate([(flat(SOURCES), flat(TARGETS))]), draft_BU=None)
+def test_a_batch_without_a_draft_is_refused(cadec_model):
+    batch = replace(
+        cadec_model.collate([(join_context(SOURCES), join_context(TARGETS))]), draft_BU=None
+    )
     with pytest.raises(ValueError, match="no draft"):
-        model(batch)
+        cadec_model(batch)
 
 
-def test_what_is_trained_and_what_stays(job):
-    initial, trained = load_model(job.settings.nmt.initial), job.system.model
+def test_what_is_trained_and_what_stays(cadec_job):
+    initial, trained = load_model(cadec_job.settings.nmt.initial), cadec_job.system.model
     for name, weight in initial.state_dict().items():
         assert torch.equal(weight, trained.base.state_dict()[name]), name
-    fresh = type(trained)(*job.system.subwords, **job.settings.nmt.sizes)
+    fresh = type(trained)(*cadec_job.system.subwords, **cadec_job.settings.nmt.sizes)
     learning = {name for name, weight in fresh.named_parameters() if weight.requires_grad}
     assert {name.split(".")[0] for name in learning} == {"second", "output"}
     fresh.start_from(initial)
@@ -189,9 +187,9 @@ def test_what_is_trained_and_what_stays(job):
     assert not any(module.training for module in fresh.base.modules())
 
 
-def test_nobody_trains_the_base(model):
+def test_nobody_trains_the_base(cadec_model):
     """Nor would its drafts stay if a caller did, such as the tuned judge."""
-    copied = copy.deepcopy(model).requires_grad_(True)
+    copied = copy.deepcopy(cadec_model).requires_grad_(True)
     assert copied.output.weight.requires_grad
     assert not any(weight.requires_grad for weight in copied.base.parameters())
 
@@ -211,8 +209,8 @@ def test_a_part_of_the_words_is_corrupted():
     assert torch.equal(corrupted(ids, 0.0, 50), ids)
 
 
-def test_samples_are_the_models_own(model):
-    base, source = model.base, torch.tensor([[11, 12, EOS]]).repeat(4000, 1)
+def test_samples_are_the_models_own(cadec_model):
+    base, source = cadec_model.base, torch.tensor([[11, 12, EOS]]).repeat(4000, 1)
     torch.manual_seed(0)
     drawn = sample(base, source, torch.full((4000,), 2), 0.5)
     assert drawn.shape[1] <= 2
@@ -227,22 +225,29 @@ def test_samples_are_the_models_own(model):
     assert (drawn[ended, 1] == PAD).all()
 
 
-def test_a_coin_a_batch(model):
-    batch = model.collate([(flat(SOURCES), flat(TARGETS)), (flat(SOURCES[2:]), flat(TARGETS[2:]))])
+def test_a_coin_a_batch(cadec_model):
+    batch = cadec_model.collate(
+        [
+            (join_context(SOURCES), join_context(TARGETS)),
+            (join_context(SOURCES[2:]), join_context(TARGETS[2:])),
+        ]
+    )
     clean = [[*TARGETS[-1], EOS]] * 2
-    always = [model.training_draft(batch, DraftOptions(1.0, 0.0)).tolist() for _ in range(5)]
+    always = [cadec_model.training_draft(batch, DraftOptions(1.0, 0.0)).tolist() for _ in range(5)]
     assert always == [clean] * 5
-    never = [model.training_draft(batch, DraftOptions(0.0, 0.0)) for _ in range(5)]
+    never = [cadec_model.training_draft(batch, DraftOptions(0.0, 0.0)) for _ in range(5)]
     longest = int(1.2 * 3 + 3)
     assert all(draft.shape[0] == 2 and draft.shape[1] <= longest for draft in never)
     torch.manual_seed(1)
-    drafts = [model.training_draft(batch, DraftOptions(0.3, 0.0)).tolist() for _ in range(400)]
+    drafts = [
+        cadec_model.training_draft(batch, DraftOptions(0.3, 0.0)).tolist() for _ in range(400)
+    ]
     assert np.mean([draft == clean for draft in drafts]) == pytest.approx(0.3, abs=0.08)
 
 
-def test_what_it_cannot_read(model):
-    assert model.refuses(Context(3)) is None
-    assert model.refuses(Context(0, target=False)) is None
-    assert "at most 3" in model.refuses(Context(4))
-    assert "both sides" in model.refuses(Context(1, target=False))
-    assert "following" in model.refuses(Context(1, following=1))
+def test_what_it_cannot_read(cadec_model):
+    assert cadec_model.refuses(Context(3)) is None
+    assert cadec_model.refuses(Context(0, target=False)) is None
+    assert "at most 3" in cadec_model.refuses(Context(4))
+    assert "both sides" in cadec_model.refuses(Context(1, target=False))
+    assert "following" in cadec_model.refuses(Context(1, following=1))

@@ -10,17 +10,10 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import (
-    CONTEXT_AWARE,
-    DATA,
-    DISCOURSE,
-    DISCOURSE_SIZES,
-    GENERATED,
-    configure,
-    context_aware,
-    double,
-)
 
+from support.configurations import CONTEXT_AWARE, DISCOURSE, DISCOURSE_SIZES, GENERATED, configure
+from support.paths import DATA
+from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.suites.contrastive import as_read, find_sets
@@ -37,16 +30,19 @@ from xnmt_bench.run import configured_metrics
 
 
 @pytest.fixture(scope="module", params=CONTEXT_AWARE)
-def job(request, workplace):
+def context_aware_job(request, workplace):
     return context_aware(request.param, workplace)
 
 
-def test_contexts_of_every_depth_meet_in_one_batch(job):
+def test_contexts_of_every_depth_meet_in_one_batch(context_aware_job):
     """What the laws are tested on."""
-    split = job.texts.split("test")
+    split = context_aware_job.texts.split("test")
     order = np.argsort(split.target.lengths())
-    depths = {job.texts.depth("test", int(i)) for i in order[:: max(1, len(order) // 12)][:12]}
-    assert depths == set(range(1 + job.system.context.sentences))
+    depths = {
+        context_aware_job.texts.depth("test", int(i))
+        for i in order[:: max(1, len(order) // 12)][:12]
+    }
+    assert depths == set(range(1 + context_aware_job.system.context.sentences))
 
 
 class Stopped(Exception):
@@ -120,7 +116,7 @@ def configure_like(job, *changes):
     return configure(f"nmt={job.system.name}", *GENERATED, *sizes, initial, store_option, *changes)
 
 
-def test_no_other_document_has_any_influence(job):
+def test_no_other_document_has_any_influence(context_aware_job):
     """Another text before a document's first sentence changes no translation and no score."""
 
     class Preceded(Corpus):
@@ -136,24 +132,29 @@ def test_no_other_document_has_any_influence(job):
         def recipe(self):
             return {"texts": [astuple(s)[:3] for s in self.sentences("test")]}
 
-    sentences = list(job.corpus.sentences("test"))
+    sentences = list(context_aware_job.corpus.sentences("test"))
     assert len({s.document for s in sentences[:8]}) > 1
     before = [replace(s, document="another", gold=None) for s in sentences[-3:]]
-    alone, preceded = (job.outputs(Preceded(job.corpus, b)).texts for b in ([], before))
+    alone, preceded = (
+        context_aware_job.outputs(Preceded(context_aware_job.corpus, b)).texts for b in ([], before)
+    )
     assert preceded[3:] == alone
-    model, texts = job.system.model, [Preceded(job.corpus, b) for b in ([], before)]
+    model, texts = (
+        context_aware_job.system.model,
+        [Preceded(context_aware_job.corpus, b) for b in ([], before)],
+    )
     scores = []
     for corpus in texts:
-        split = job.system.read(corpus, ("test",)).split("test")
+        split = context_aware_job.system.read(corpus, ("test",)).split("test")
         pairs = [(split.source[i], split.target[i]) for i in range(len(split))]
         scores.append(log_probability(model, pairs, 2000)[0])
     np.testing.assert_allclose(scores[1][3:], scores[0], rtol=1e-5)
 
 
 @torch.no_grad()
-def test_a_reader_reads_what_is_decoded(job):
+def test_a_reader_reads_what_is_decoded(context_aware_job):
     """The context and the beginning first, then word by word, rows in another order."""
-    model, split = double(job.system.model), job.texts.split("test")
+    model, split = double(context_aware_job.system.model), context_aware_job.texts.split("test")
     pairs = [(split.source[i], split.target[i]) for i in range(0, 30, 4)]
     batch = model.collate(pairs)
     states, inputs = model.states(batch), batch.input_BT
@@ -176,9 +177,9 @@ def test_a_reader_reads_what_is_decoded(job):
         states_read = reader.read(torch.tensor(going_on)[:, None])
 
 
-def test_the_whole_chain(job, workplace, tmp_path):
+def test_the_whole_chain(context_aware_job, workplace, tmp_path):
     """Fidelity with its judges, and alignment; and the system opened from its folder alone."""
-    name, initial = job.system.name, job.settings.nmt.initial
+    name, initial = context_aware_job.system.name, context_aware_job.settings.nmt.initial
     start = [f"nmt.initial={initial}"] if initial else []
     changes = [
         f"nmt={name}", *GENERATED, *DISCOURSE_SIZES[name], *start, f"store={workplace}/store",
@@ -195,8 +196,8 @@ def test_the_whole_chain(job, workplace, tmp_path):
     ]
     assert len(measured) > 5
     assert all(len(evidence.units) for evidence in measured)
-    opened = Job(configure(f"nmt={name}", *GENERATED, f"nmt.path={job.system.path}"))
-    assert opened.system.fingerprint == job.system.fingerprint
+    opened = Job(configure(f"nmt={name}", *GENERATED, f"nmt.path={context_aware_job.system.path}"))
+    assert opened.system.fingerprint == context_aware_job.system.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_where_training_cannot_start(tmp_path, workplace):
 
 
 def test_a_base_that_shifts_no_positions_is_a_plain_one(transformer, tmp_path, monkeypatch):
-    """A concatenation of no context has the size, and it is 0; CADec has none."""
+    """A concatenation of no context has the size, and it is 0; CADec lacks it."""
     path = shutil.copytree(transformer.system.path, tmp_path / "base")
     (path / "meta.json").unlink()
     described = json.loads((path / "model.json").read_text())
@@ -280,8 +281,8 @@ def test_more_context_than_was_trained(workplace):
 )
 def test_another_context_than_in_training_is_refused(configured, trained, problem):
     """Such a row would have the name, the weights and the test set of the system as trained."""
-    found = unlike(configured, trained)
-    assert found is None if problem is None else problem in found
+    message = unlike(configured, trained)
+    assert message is None if problem is None else problem in message
 
 
 def store(workplace):

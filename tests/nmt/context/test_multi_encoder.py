@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import context_aware, double
 
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
+from support.context_ids import join_context
+from support.systems import context_aware, double
+from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.nmt.batch import Batch, Layout
 
 CONTEXT = [[11, 12], [13, 14, 15], [16]]
@@ -17,7 +18,7 @@ TARGET = [31, 32, EOS]
 
 
 @pytest.fixture(scope="module")
-def model(workplace):
+def multi_encoder_model(workplace):
     """In float64, with norms and biases that change their input."""
     model = double(context_aware("multi_encoder", workplace).system.model)
     generator = torch.Generator().manual_seed(3)
@@ -26,14 +27,9 @@ def model(workplace):
     return model
 
 
-def flat(sentences):
-    *before, last = sentences
-    return [i for ids in before for i in (*ids, SEPARATOR)] + [*last, EOS]
-
-
 def encoded(model, sentences):
     """The encoder's output of the current sentence, the last."""
-    batch = model.collate([(flat(sentences), TARGET)])
+    batch = model.collate([(join_context(sentences), TARGET)])
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     assert encoding.mask_BS.sum() == len(sentences[-1]) + 1  # the decoder sees nothing else
     return encoding.states_BSD[0][encoding.mask_BS[0]]
@@ -75,23 +71,30 @@ def slow(model, sentences):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_against_a_slow_loop(model, depth):
+def test_against_a_slow_loop(multi_encoder_model, depth):
     sentences = [*CONTEXT[:depth], CURRENT]
-    torch.testing.assert_close(encoded(model, sentences), slow(model, sentences))
+    torch.testing.assert_close(
+        encoded(multi_encoder_model, sentences), slow(multi_encoder_model, sentences)
+    )
 
 
-def test_with_the_gate_shut_it_is_the_norm_of_the_transformer(model, workplace):
-    expected = model.context.norm(alone(model, CURRENT))
-    torch.testing.assert_close(encoded(model, [CURRENT]), expected)  # no context at all
-    shut = double(model)
+def test_with_the_gate_shut_it_is_the_norm_of_the_transformer(multi_encoder_model, workplace):
+    expected = multi_encoder_model.context.norm(alone(multi_encoder_model, CURRENT))
+    torch.testing.assert_close(
+        encoded(multi_encoder_model, [CURRENT]), expected
+    )  # no context at all
+    shut = double(multi_encoder_model)
     shut.context.gate.weight.zero_()
     shut.context.gate.bias.fill_(-1e4)
     torch.testing.assert_close(encoded(shut, [*CONTEXT, CURRENT]), expected)
 
 
-def test_one_context_sentence_has_the_whole_second_level(model):
-    c, (H, current_states) = model.context, (alone(model, ids) for ids in (CONTEXT[0], CURRENT))
-    for t, out in enumerate(encoded(model, [CONTEXT[0], CURRENT])):
+def test_one_context_sentence_has_the_whole_second_level(multi_encoder_model):
+    c, (H, current_states) = (
+        multi_encoder_model.context,
+        (alone(multi_encoder_model, ids) for ids in (CONTEXT[0], CURRENT)),
+    )
+    for t, out in enumerate(encoded(multi_encoder_model, [CONTEXT[0], CURRENT])):
         h = current_states[t]
         w = c.word_norm(attention(c.word, h, list(H))[0])
         value = c.sentence.key_value(w).chunk(2)[1]  # a weight of 1 changes nothing
@@ -101,23 +104,25 @@ def test_one_context_sentence_has_the_whole_second_level(model):
         torch.testing.assert_close(out, c.norm((1 - g) * h + g * f))
 
 
-def test_the_order_of_context_sentences_is_not_seen(model):
+def test_the_order_of_context_sentences_is_not_seen(multi_encoder_model):
     in_order, other = ([*order, CURRENT] for order in (CONTEXT, CONTEXT[::-1]))
-    torch.testing.assert_close(encoded(model, in_order), encoded(model, other))
+    torch.testing.assert_close(
+        encoded(multi_encoder_model, in_order), encoded(multi_encoder_model, other)
+    )
 
 
-def test_the_first_level_is_readable(model):
+def test_the_first_level_is_readable(multi_encoder_model):
     sentences = [*CONTEXT, CURRENT]
-    batch = model.collate([(flat(sentences), TARGET), ([21, EOS], TARGET)])
-    source = model.embed_source(batch.source_BS)
-    weights = model.encoder_attention(source, batch.layout)
+    batch = multi_encoder_model.collate([(join_context(sentences), TARGET), ([21, EOS], TARGET)])
+    source = multi_encoder_model.embed_source(batch.source_BS)
+    weights = multi_encoder_model.encoder_attention(source, batch.layout)
     assert weights.shape[1] == 1
     starts = np.cumsum([0, *(len(ids) + 1 for ids in sentences)])
     here = slice(starts[3], starts[4])
     for k, ids in enumerate(CONTEXT):
-        there, H = slice(starts[k], starts[k + 1]), list(alone(model, ids))
-        for t, h in enumerate(alone(model, CURRENT)):
-            expected = attention(model.context.word, h, H)[1]
+        there, H = slice(starts[k], starts[k + 1]), list(alone(multi_encoder_model, ids))
+        for t, h in enumerate(alone(multi_encoder_model, CURRENT)):
+            expected = attention(multi_encoder_model.context.word, h, H)[1]
             head_weights = weights[0, -1, :, here.start + t, there]
             torch.testing.assert_close(head_weights, expected)  # EOS is one of the rows
     assert weights[0, -1, :, here, here].abs().max() == 0
@@ -136,9 +141,9 @@ def test_the_weights_of_the_first_step_stay(workplace):
         assert torch.equal(weight.double(), first[name]), name
 
 
-def test_a_longer_neighbour_changes_nothing(model):
-    pairs = [(flat([*CONTEXT[:n], CURRENT]), TARGET) for n in (0, 3, 1, 2)]
-    together = model(model.collate(pairs))
+def test_a_longer_neighbour_changes_nothing(multi_encoder_model):
+    pairs = [(join_context([*CONTEXT[:n], CURRENT]), TARGET) for n in (0, 3, 1, 2)]
+    together = multi_encoder_model(multi_encoder_model.collate(pairs))
     for row, pair in enumerate(pairs):
-        alone = model(Batch.collate([pair]))
+        alone = multi_encoder_model(Batch.collate([pair]))
         torch.testing.assert_close(together[row], alone[0])

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from conftest import context_aware, double
 
+from support.context_ids import join_context
+from support.systems import context_aware, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR
 from xnmt_bench.nmt.batch import Batch, Layout
 
@@ -12,7 +13,7 @@ TARGET = [31, 32, SEPARATOR, 33, EOS]
 
 
 @pytest.fixture(scope="module")
-def model(workplace):
+def s_hier_model(workplace):
     """In float64, for slow loops."""
     return double(context_aware("s_hier_to_2", workplace).system.model)
 
@@ -58,43 +59,45 @@ def slow(model, previous, current, target):
     return torch.stack(logits), torch.stack(shares), torch.stack(weights)
 
 
-def flat(previous, current):
-    return [*previous, SEPARATOR, *current, EOS]
-
-
-def test_against_a_slow_loop(model):
-    batch = model.collate([(flat(PREVIOUS, CURRENT), TARGET)])
-    logits, _, weights = slow(model, PREVIOUS, CURRENT, TARGET)
-    torch.testing.assert_close(model(batch)[0], logits)
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    attended = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
+def test_against_a_slow_loop(s_hier_model):
+    batch = s_hier_model.collate([(join_context([PREVIOUS, CURRENT]), TARGET)])
+    logits, _, weights = slow(s_hier_model, PREVIOUS, CURRENT, TARGET)
+    torch.testing.assert_close(s_hier_model(batch)[0], logits)
+    encoding = s_hier_model.encode(s_hier_model.embed_source(batch.source_BS), batch.layout)
+    attended = s_hier_model.attention(
+        encoding, s_hier_model.embed_target(batch.input_BT)
+    ).cross_BLHTS[0, 0, 0]
     torch.testing.assert_close(attended, weights)
 
 
-def test_before_a_documents_first_sentence_stands_eos_alone(model):
-    pair, other = ([*CURRENT, EOS], [33, EOS]), (flat(PREVIOUS, CURRENT), TARGET)
-    logits, _, weights = slow(model, [], CURRENT, pair[1])
+def test_before_a_documents_first_sentence_stands_eos_alone(s_hier_model):
+    pair, other = ([*CURRENT, EOS], [33, EOS]), (join_context([PREVIOUS, CURRENT]), TARGET)
+    logits, _, weights = slow(s_hier_model, [], CURRENT, pair[1])
     for pairs in ([pair], [other, pair]):
-        batch = model.collate(pairs)
-        torch.testing.assert_close(model(batch)[-1, :2], logits)
-        encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-        attended = model.attention(encoding, model.embed_target(batch.input_BT)).cross_BLHTS
+        batch = s_hier_model.collate(pairs)
+        torch.testing.assert_close(s_hier_model(batch)[-1, :2], logits)
+        encoding = s_hier_model.encode(s_hier_model.embed_source(batch.source_BS), batch.layout)
+        attended = s_hier_model.attention(
+            encoding, s_hier_model.embed_target(batch.input_BT)
+        ).cross_BLHTS
         torch.testing.assert_close(attended[-1, 0, 0, :2, :3], weights[:, 1:])
 
 
-def test_equal_sources_with_equal_parameters_have_equal_shares(model):
-    twin = double(model)
+def test_equal_sources_with_equal_parameters_have_equal_shares(s_hier_model):
+    twin = double(s_hier_model)
     for pair in (twin.sources, twin.keys, twin.values):
         pair[0].load_state_dict(pair[1].state_dict())
     _, shares, _ = slow(twin, CURRENT, CURRENT, TARGET)
     torch.testing.assert_close(shares, torch.full_like(shares, 0.5))
-    batch = twin.collate([(flat(CURRENT, CURRENT), TARGET)])
+    batch = twin.collate([(join_context([CURRENT, CURRENT]), TARGET)])
     encoding = twin.encode(twin.embed_source(batch.source_BS), batch.layout)
     attended = twin.attention(encoding, twin.embed_target(batch.input_BT)).cross_BLHTS[0, 0, 0]
     torch.testing.assert_close(attended[:, :3].sum(1), torch.full((len(TARGET),), 0.5).double())
 
 
-def test_both_translations_are_learnt(model):
+def test_both_translations_are_learnt(s_hier_model):
     assert Batch.collate([([1], TARGET)]).current_BT.tolist() == [[False] * 3 + [True] * 2]
-    states = model.states(model.collate([(flat(PREVIOUS, CURRENT), TARGET)]))
+    states = s_hier_model.states(
+        s_hier_model.collate([(join_context([PREVIOUS, CURRENT]), TARGET)])
+    )
     assert (states.abs().sum(-1) > 0).all()

@@ -76,8 +76,8 @@ FRENCH = {
 @pytest.mark.parametrize("corpus", ["UN-enfr", "opensubs2009enfr"])
 def test_a_set_of_lopes_et_al_is_french_and_may_not_know_its_distance(tmp_path, corpus):
     """Both names of a corpus, and -1 as a distance, are as the authors' scripts write them."""
-    known = {"ante distance": 2, "ref pronoun": "elles"}
-    records = [record | {"corpus": corpus} for record in (FRENCH, FRENCH | known)]
+    columns = {"ante distance": 2, "ref pronoun": "elles"}
+    records = [record | {"corpus": corpus} for record in (FRENCH, FRENCH | columns)]
     [french] = read_sets(write(tmp_path / "enfr.json", records))
     assert french.lang_pair == "en-fr"
     assert [g.distance for g in french.groups] == [None, 2]

@@ -1,4 +1,4 @@
-"""Does once, in the server of `forked`, what each run of a command would do again."""
+"""Does once, in the server of `forked_commands`, what each run of a command would do again."""
 
 import gc
 from collections import deque
@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import faster  # noqa: F401
 import matplotlib.pyplot as plt
 from hydra import compose, initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -14,6 +13,8 @@ from hydra._internal.hydra import Hydra
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
+from support import caches  # noqa: F401
+from support.paths import ROOT
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.metrics.confidence import language
@@ -52,7 +53,7 @@ ConfigLoaderImpl.load_sweep_config = load_sweep_config
 if language.available():
     language.code("en")
     language.language("a text of four words", ("en", "de"))
-# The small systems' corpus (tests/conftest.py).
+# The small systems' corpus (`configurations.SMALL`).
 corpus = ToyCorpus(train=3000, valid=60, test=100)
 for split in ("train", "valid", "test"):
     deque(corpus.sentences(split), maxlen=0)
@@ -62,7 +63,7 @@ if find_spec(PACKAGE.replace("-", "_")):
 # Pixels of a picture cost time, and a test of a command looks at its file alone.
 figure.LONGEST_SIDE = 1000
 # Parsers keep what they have met, and so do fonts and the readers of options.
-with initialize_config_dir(str(Path(__file__).parents[1] / "conf"), version_base="1.3"):
+with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
     overrides = ["nmt=transformer", "metric=[fidelity,aer]", "store=a/b.c"]
     config = compose("config", overrides, return_hydra_config=True)
     OmegaConf.to_yaml(config)

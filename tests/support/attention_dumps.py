@@ -4,8 +4,8 @@ import gzip
 import json
 
 import numpy as np
-from conftest import DATA, ROOT
 
+from support.paths import DATA, ROOT
 from xnmt_bench.registry import load
 from xnmt_bench.words import Tokens, Weighed
 
@@ -28,22 +28,22 @@ FORMATS = {
 }  # fmt: skip
 
 
-def read(name):
+def read_dump(name):
     """Every sentence of a dump, in order."""
     kind, *texts = FORMATS[name]
     sides = dict(zip(("source", "target"), (DUMPS / text for text in texts), strict=False))
     return sorted(load("dumps", kind)(DUMPS / name, **sides), key=lambda sentence: sentence.number)
 
 
-def published(name):
+def read_published(name):
     """An excerpt of published figures, which is in the project: see the README beside it."""
     path = ROOT / "tests" / "fixtures" / "published" / f"{name}.json.gz"
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def excerpt():
+def published_sentences():
     """Yield (what is published, the sentence with made-up words) of 32 translations."""
-    for row in published("attention"):
+    for row in read_published("attention"):
         weights = np.array(row["weights"])
         sizes = zip(weights.shape[::-1], row["eos"], strict=True)
         source, target = (Tokens.of([f"w{n}" for n in range(n - eos)], eos) for n, eos in sizes)

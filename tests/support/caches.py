@@ -1,4 +1,4 @@
-"""Makes faster what tests do a thousand times: composing configurations, reading the toy corpus."""
+"""Keeps what tests make a thousand times: composed configurations, sentences of the toy corpus."""
 
 import gc
 import os
@@ -25,6 +25,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
+from support.paths import ROOT
 from xnmt_bench.corpora.sentence import Sentence, Split
 from xnmt_bench.corpora.toy import ToyCorpus
 
@@ -39,9 +40,9 @@ copies: dict[tuple, bytes] = {}
 # The folder of a test session where its processes keep what each of them would compose again.
 KEPT = "XNMT_BENCH_TESTS_COMPOSED"
 kept: dict[str, bytes] = {}
-# Packages whose configurations stay as they are; those of a test's plug-in may not.
+# Packages whose configurations never change; those of a test's plug-in may.
 LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
-OWN = Path(__file__).parents[1] / "conf"
+OWN = ROOT / "conf"
 
 
 def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
@@ -50,7 +51,7 @@ def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None
     if source is None:
         return None
     file = Path(source.path, source._normalize_file_name(config_path))
-    # A file of an installed package never changes, and its `pkg://` path is no place on disk.
+    # A file of an installed package never changes, and its `pkg://` path is not on disk.
     changed = file.stat().st_mtime_ns if file.exists() else None
     key = (source.provider, file, changed)
     if key not in copies:
@@ -182,14 +183,14 @@ generated: dict[tuple, tuple[list[Sentence], Iterator[Sentence]]] = {}
 def sentences(self: ToyCorpus, split: Split) -> Iterator[Sentence]:
     """Stream the split; sentences that this process has made are not made again."""
     key = (type(self), repr(self.recipe()), split)
-    made, rest = generated.setdefault(key, ([], generate(self, split)))
+    sentences_made, remaining = generated.setdefault(key, ([], generate(self, split)))
     for place in count():
-        if place == len(made):
-            sentence = next(rest, None)
+        if place == len(sentences_made):
+            sentence = next(remaining, None)
             if sentence is None:
                 return
-            made.append(sentence)
-        yield made[place]
+            sentences_made.append(sentence)
+        yield sentences_made[place]
 
 
 ToyCorpus.sentences = sentences

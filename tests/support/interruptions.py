@@ -1,9 +1,9 @@
 """Runs of `train.py` that are stopped whenever they are about to change something on disk.
 
-What a kill leaves behind depends on what was written before it, and on nothing else. So who stops a
-run before each change, and with each file half written, has seen what a kill can leave; the same
-moments are those at which a disk can be full. Runs are forked from a process that has imported
-everything, so that they take a second instead of ten.
+What a kill leaves behind depends only on what was written before it. So tests that stop a run
+before each change, and with each file half written, see all that a kill can leave; at the same
+moments a disk can be full. Runs are forked from a process that has imported everything, so that
+they take a second instead of ten.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import forked
-
+from support import forked_commands
+from support.paths import ROOT
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.registry import load
 from xnmt_bench.report.report import collect
@@ -50,7 +50,7 @@ JOB = [
     "proxy.training.max_epochs=2",
     "scenario=golden",
     "metric=[fidelity,quality,aer,coref_attention,confidence,repetition,contrastive]",
-    f"metric.contrastive.sets=[{Path(__file__).parent}/fixtures/contrastive.jsonl]",
+    f"metric.contrastive.sets=[{ROOT}/tests/fixtures/contrastive.jsonl]",
     "judge=[base,own,evalx,base_tuned,kl]",
     "bootstrap.samples=20",
     "trainer.progress_bar=false",
@@ -91,7 +91,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
         Its exit status, as `subprocess` gives it, and its standard error.
     """
     errors = folder.with_suffix(".stderr")
-    process = forked.start(_run, folder, errors, trap)
+    process = forked_commands.start(_run, folder, errors, trap)
     process.join(120)
     if process.exitcode is None:
         process.kill()
@@ -102,7 +102,7 @@ def run(folder: Path, trap: Trap | None = None) -> tuple[int, str]:
 def _run(folder: Path, errors: Path, trap: Trap | None) -> None:
     from xnmt_bench import commands
 
-    forked.redirect(Path(os.devnull), errors)
+    forked_commands.redirect(Path(os.devnull), errors)
     os.chdir(folder)
     sys.argv = ["train.py", *JOB]
     if trap:
@@ -138,7 +138,7 @@ class Trap:
         """Sets it, for as long as this process lives."""
         self._known = set(self.met)
         self._file = self._notes.open("a")
-        _told_by_others()
+        _audit_native_writes()
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, arguments: tuple) -> None:
@@ -175,27 +175,27 @@ class Trap:
         return True
 
     def spring(self, kind: str, path: Path) -> None:
-        """Does what it is for."""
+        """Acts on a change that is about to happen."""
         raise NotImplementedError
 
 
-def _told_by_others() -> None:
-    """Makes those that write without Python say, as Python does, what they are about to do."""
+def _audit_native_writes() -> None:
+    """Lets libraries that write without Python announce each file, as Python does."""
     import pyarrow.parquet
     import safetensors.torch
     import torch
 
-    def telling(write: Callable[..., Any]) -> Callable[..., Any]:
-        def told(content: Any, path: Any, *arguments: Any, **keywords: Any) -> Any:
+    def audited(write: Callable[..., Any]) -> Callable[..., Any]:
+        def announce_and_write(content: Any, path: Any, *arguments: Any, **keywords: Any) -> Any:
             if isinstance(path, str | os.PathLike):
                 sys.audit("open", os.fspath(path), "wb", os.O_WRONLY)
             return write(content, path, *arguments, **keywords)
 
-        return told
+        return announce_and_write
 
-    pyarrow.parquet.write_table = telling(pyarrow.parquet.write_table)
-    torch.save = telling(torch.save)
-    safetensors.torch.serialize_file = telling(_serialize_file)
+    pyarrow.parquet.write_table = audited(pyarrow.parquet.write_table)
+    torch.save = audited(torch.save)
+    safetensors.torch.serialize_file = audited(_serialize_file)
 
 
 def _serialize_file(tensors: Any, path: str, *arguments: Any, **keywords: Any) -> None:
@@ -215,7 +215,7 @@ class Kill(Trap):
     _begun: Path | None = field(default=None, repr=False)
 
     def spring(self, kind: str, path: Path) -> None:
-        """One of the two."""
+        """Kills before the change, or with a half-written file."""
         if kind in ("mkdir", "lock"):  # what is next in there will do
             return
         half, self._begun = self._begun, path if kind == "write" else None
@@ -237,7 +237,7 @@ class StopBefore(Trap):
     pattern: str = ""
 
     def spring(self, kind: str, path: Path) -> None:
-        """Once its name matches."""
+        """Kills before a file whose path matches."""
         if kind == "write" and re.search(self.pattern, str(path.relative_to(self.folder))):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -253,7 +253,7 @@ class Signal(Trap):
     number: int = signal.SIGTERM
 
     def spring(self, kind: str, path: Path) -> None:
-        """Once for each stage."""
+        """Sends the signal once for each stage."""
         if self.first(kind, path):
             os.kill(os.getpid(), self.number)
 
@@ -265,7 +265,7 @@ class Full(Trap):
     _full: bool = field(default=False, repr=False)
 
     def spring(self, kind: str, path: Path) -> None:
-        """Once for each file and folder."""
+        """Fills the disk, once for each file and folder."""
         if kind not in ("write", "lock", "mkdir"):  # the others need no space
             return
         self._full = self._full or self.first(kind, path)
@@ -275,7 +275,7 @@ class Full(Trap):
             path.symlink_to("/dev/full")
 
     def empty(self) -> None:
-        """Makes space again. Of a file that was not written its name is left."""
+        """Makes space again. A file that was not written is left empty."""
         for path in self.folder.rglob("*"):
             if path.is_symlink():
                 path.unlink()

@@ -1,6 +1,6 @@
 """A number for each column of many metrics' units, on the small systems of fixed weights.
 
-To write them again, from the project's root: PYTHONPATH=.:tests python tests/golden.py
+To write them again, from the project's root: PYTHONPATH=.:tests python -m support.golden_units
 """
 
 import json
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SYSTEMS, configure, overrides, take_stored_weights
 from omegaconf import OmegaConf
 
+from support.configurations import SYSTEMS, configure, overrides
+from support.paths import ROOT
+from support.systems import take_stored_weights
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import configured_metrics
@@ -40,7 +42,7 @@ def measure_rows(name, workplace):
     A row that is not applicable has the reason in the place of its evidence.
     """
     config = configure(
-        *overrides(name), f"store={workplace}/store", "corpus.seed=0", "rules.test_sentences=16",
+        *overrides(name, workplace), "rules.test_sentences=16",
         "judge=[base]", "nmt.beam=1", f"metric=[{','.join(METRICS)}]",
     )  # fmt: skip
     config = OmegaConf.merge(config, {"metric": METRICS})

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 
-def unpacked(page: Path) -> list[dict]:
+def read_listings(page: Path) -> list[dict]:
     """The listings: texts and columns by name, and of each entry its tokens, levels and scores."""
     text = re.search(
         r'<script id="data" type="application/octet-stream">(.*?)</script>',

@@ -6,7 +6,7 @@ import io
 SHEET = "consistency-{}-0123456789ab"
 
 
-def as_csv(rows):
+def write_csv(rows):
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -27,8 +27,8 @@ def sheet_rows(items):
     return rows, truth
 
 
-def answered(rows, truth, wrong=(), misaligned=()):
-    """The same, answered: with the next gender in `wrong` items, with no in `misaligned` ones."""
+def answer_rows(rows, truth, wrong=(), misaligned=()):
+    """Returns the rows with answers: the next gender in `wrong` items, no in `misaligned` ones."""
     filled = []
     for n, row in enumerate(rows):
         gender = "mfn"[("mfn".index(truth[n]) + (n in wrong)) % 3]

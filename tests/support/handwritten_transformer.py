@@ -1,6 +1,6 @@
 """A Transformer whose weights are written by hand: one head copies a cue, and nothing else acts.
 
-It is the class that users train, so that whatever reads its inside can be asked too. Words are
+It is the class that users train, so that code which reads its inside can be tested too. Words are
 pairs of numbers +a and -a in places of their own, which layer norms map to one length. In the
 attention that is compiled, keys tell cues from other words, all queries look for cues, and the
 values carry the cue into the label's places. All other blocks add nothing.
@@ -36,7 +36,7 @@ class Vocabulary:
         return Tied(self.encode(text), list(range(len(text.split()))))
 
 
-def compiled(side="source", pre_norm=False):
+def build_copying_transformer(side="source", pre_norm=False):
     """A Transformer in float64 that copies the only cue of a side.
 
     Args:

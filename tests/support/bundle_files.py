@@ -1,12 +1,12 @@
-"""Bundles of small made-up results, and hands that spoil them."""
+"""Bundles of small made-up results, and functions that change them."""
 
 import hashlib
 import json
 import zipfile
 
 import numpy as np
-from measured import FIDELITY, decisions, measured
 
+from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.bundles.write import Report, write_bundle
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -39,14 +39,14 @@ def make_bundle(path, folder, author=None):
     return path
 
 
-def members(path):
+def read_members(path):
     """The contents of a bundle by name."""
     with zipfile.ZipFile(path) as archive:
         return {info.filename: archive.read(info) for info in archive.infolist()}
 
 
-def rewritten(path, contents, manifest=True):
-    """A bundle of other contents; the manifest follows them, unless a hand left it as it was."""
+def rewrite_bundle(path, contents, manifest=True):
+    """Writes a bundle of other contents, with a manifest that fits unless `manifest` is False."""
     if manifest:
         described = {
             name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
@@ -65,19 +65,19 @@ def row_name(contents):
     return min(name for name in contents if name.endswith(".json") and "measurements" in name)
 
 
-def resealed(contents, name, **changes):
-    """A row with other values under a seal that fits, as a skilled hand would make it."""
+def change_row(contents, name, **changes):
+    """Returns the contents with other values in a row, under a seal that fits."""
     row = json.loads(contents[name])
     row.pop("seal")
     row |= changes
     return contents | {name: json.dumps(row | {"seal": fingerprint(row)}).encode()}
 
 
-def with_files(contents, **files):
-    """A bundle with further files beside a row: contents and ending of each, by what it holds."""
+def add_files(contents, **files):
+    """Returns the contents with files beside a row: bytes and ending of each, by what it holds."""
     names = {}
     for kind, (data, ending) in files.items():
         # As `Measurement.file` wants it.
         names[kind] = f"{hashlib.sha256(data).hexdigest()[:16]}{ending}"
         contents = contents | {f"measurements/fidelity/files/{names[kind]}": data}
-    return resealed(contents, row_name(contents), files=names)
+    return change_row(contents, row_name(contents), files=names)

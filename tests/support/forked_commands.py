@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,6 +15,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
+
+from support.paths import ROOT
 
 # No fork of pytest itself: threads, patches and seeds of a test stay with the test.
 server = multiprocessing.get_context("forkserver")
@@ -41,7 +44,7 @@ server.set_forkserver_preload(
         "xnmt_bench.report.debug",
         "xnmt_bench.report.page",
         "xnmt_bench.run",
-        "warm",
+        "support.server_preload",
     ]
 )
 
@@ -52,8 +55,8 @@ ADDRESS = "XNMT_BENCH_TESTS_SERVER"
 
 def start_server() -> None:
     """Start one server for all processes of a test session."""
-    folder, path = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
-    # The server takes no other path from here, and has to find `warm`.
+    folder, path = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+    # The server takes no other path from here, and has to find `support`.
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([path] if path else [])])
     try:
         forkserver.ensure_running()
@@ -71,9 +74,43 @@ def _join_server() -> None:
     """Let this process use the session's server, or start one."""
     if ADDRESS not in os.environ:
         return start_server()
-    own = forkserver._forkserver
-    own._forkserver_address, own._forkserver_alive_fd = os.environ[ADDRESS], os.pipe()[1]
-    own.ensure_running = lambda: None
+    own_server = forkserver._forkserver
+    own_server._forkserver_address, own_server._forkserver_alive_fd = (
+        os.environ[ADDRESS],
+        os.pipe()[1],
+    )
+    own_server.ensure_running = lambda: None
+
+
+def command(script: str, *changes: str, fresh: bool = False, **options) -> CompletedProcess:
+    """Runs train.py or evaluate.py as a user does.
+
+    Args:
+        script: which of the two.
+        changes: its arguments.
+        fresh: in a new Python instead of a fork: where it is about what Python imports, and for
+            joblib, whose processes outlive a fork by minutes.
+        options: `env`, added to the environment, and `cwd`.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    if not fresh:
+        folder = options.pop("cwd", Path.cwd())
+        assert not options
+        return run(ROOT / script, [*changes], folder, environment)
+    return subprocess.run(
+        [sys.executable, str(ROOT / script), *changes],
+        env=environment,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def must_run(script: str, *changes: str, **options) -> CompletedProcess:
+    """Runs a command that has to succeed, as `command` does."""
+    done = command(script, *changes, **options)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def start(target: Callable[..., None], *arguments: object) -> BaseProcess:

@@ -1,6 +1,6 @@
 """Small models of each Hugging Face family, built on the spot as `save_pretrained` leaves them.
 
-    python tests/nmt/families.py marian DIR
+    python tests/support/huggingface_models.py marian DIR
 
 writes one that has learnt some of the toy corpus.
 """
@@ -59,9 +59,7 @@ def build(
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    tokenizer = {"marian": _marian, "m2m100": _m2m100, "t5": _t5}.get(family, _fairseq_like)(
-        family, folder, texts
-    )
+    tokenizer = make_tokenizer(family, folder, texts)
     tokenizer.save_pretrained(folder)
     model = _model(family, tokenizer, width)
     if wild:
@@ -72,6 +70,12 @@ def build(
         if family == "marian":
             model.final_logits_bias.normal_(std=0.1)
     model.save_pretrained(folder)
+
+
+def make_tokenizer(family: str, folder: Path, texts: tuple[list[str], list[str]]):
+    """Trains a family's tokenizer on the texts of both sides."""
+    makers = {"marian": _marian, "m2m100": _m2m100, "t5": _t5}
+    return makers.get(family, _fairseq_like)(family, folder, texts)
 
 
 def _model(family: str, tokenizer, width: int):
@@ -124,7 +128,7 @@ def teach(
     model.save_pretrained(folder)
 
 
-def _train(folder: Path, name: str, texts: list[str], size: int, **special: int) -> Path:
+def train_pieces(folder: Path, name: str, texts: list[str], size: int, **special: int) -> Path:
     spm.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_prefix=str(folder / "trained"), vocab_size=size,
         hard_vocab_limit=False, character_coverage=1.0, minloglevel=2, num_threads=1, **special,
@@ -133,52 +137,54 @@ def _train(folder: Path, name: str, texts: list[str], size: int, **special: int)
     return (folder / "trained.model").rename(folder / name)
 
 
-def _pieces(path: Path) -> list[str]:
+def list_pieces(path: Path) -> list[str]:
     model = spm.SentencePieceProcessor(model_file=str(path))
     return [model.id_to_piece(i) for i in range(model.get_piece_size())]
 
 
-def _open(folder: Path, tokenizer_class: str, **config):
+def open_tokenizer(folder: Path, tokenizer_class: str, **config):
     described = {"tokenizer_class": tokenizer_class, **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
     return AutoTokenizer.from_pretrained(folder)
 
 
 def _marian(family, folder, texts):
-    sides = [_train(folder, f"{side}.spm", text, 300)
+    sides = [train_pieces(folder, f"{side}.spm", text, 300)
              for side, text in zip(("source", "target"), texts, strict=True)]  # fmt: skip
-    pieces = [p for side in sides for p in _pieces(side) if not p.startswith("<")]
+    pieces = [p for side in sides for p in list_pieces(side) if not p.startswith("<")]
     vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
     (folder / "config.json").write_text(json.dumps({"model_type": "marian"}))
-    return _open(folder, "MarianTokenizer", source_lang="en", target_lang="de")
+    return open_tokenizer(folder, "MarianTokenizer", source_lang="en", target_lang="de")
 
 
 def _m2m100(family, folder, texts):
-    path = _train(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400)
-    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *_pieces(path)[3:]]
+    path = train_pieces(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *list_pieces(path)[3:]]
     (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
     (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
-    return _open(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+    return open_tokenizer(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
 
 
 def _t5(family, folder, texts):
     texts = [*chain(*texts), "translate:"]
-    _train(folder, "spiece.model", texts, 400, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    train_pieces(folder, "spiece.model", texts, 400, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    return _open(folder, "T5Tokenizer", extra_ids=0, eos_token="</s>", pad_token="<pad>",
+    return open_tokenizer(folder, "T5Tokenizer", extra_ids=0, eos_token="</s>", pad_token="<pad>",
                  unk_token="<unk>")  # fmt: skip
 
 
 def _fairseq_like(family, folder, texts):
     """NLLB and mBART."""
     kind = {"model_type": "bpe"} if family == "nllb" else {}
-    _train(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400, **kind)
+    train_pieces(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400, **kind)
     model_type = {"nllb": "m2m_100", "mbart": "mbart"}[family]
     (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     codes = {"nllb": ["eng_Latn", "deu_Latn"], "mbart": ["en_XX", "de_DE"]}[family]
     languages = {"src_lang": codes[0], "tgt_lang": codes[1], "additional_special_tokens": codes}
-    return _open(folder, {"nllb": "NllbTokenizer", "mbart": "MBartTokenizer"}[family], **languages)
+    return open_tokenizer(
+        folder, {"nllb": "NllbTokenizer", "mbart": "MBartTokenizer"}[family], **languages
+    )
 
 
 def main(family: str, folder: str, steps: str = "1500") -> None:
