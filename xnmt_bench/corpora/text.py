@@ -7,6 +7,7 @@ import gzip
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,25 @@ def csv_rows(
         if "expected after" in problem:
             problem += "; a cell that begins with a quote is quoted as a whole"
         raise DataError(path, rows.line_num, problem) from None
+
+
+def word_lists(package: str, name: str) -> dict[str, list[str]]:
+    """Return the words of each key of a table that comes with a package.
+
+    Args:
+        package: its name.
+        name: of the file: lines of a key, a tab and words; a key may have several lines.
+    """
+    lists: dict[str, list[str]] = {}
+    for line in files(package).joinpath(name).read_text(encoding="utf-8").splitlines():
+        key, _, words = line.partition("\t")
+        lists.setdefault(key, []).extend(words.split())
+    return lists
+
+
+def key_of_word(lists: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return the key of each word of some lists."""
+    return {word: key for key, words in lists.items() for word in words}
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:

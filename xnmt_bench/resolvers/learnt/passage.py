@@ -296,63 +296,14 @@ class Passage:
 
 
 BETWEEN = ("commas", "verbs", "conjunctions", "subordinators", "quotes")
-FEATURES = (
-    "pronoun",
-    "pronoun_role",
-    "pronoun_place",
-    "pronoun_sentence",
-    "role",
-    "candidate_subject",
-    "same_role",
-    "last_subject",
-    "own_subject",
-    "both_subjects",
-    "is_name",
-    "is_noun",
-    "mention_is_pronoun",
-    "only_pronouns",
-    "after",
-    "tokens_away",
-    "sentences_away",
-    "mentions_between",
-    "names_between",
-    "same_pronoun_between",
-    "place",
-    "first_in_sentence",
-    "length",
-    "bracketed",
-    "comma_before",
-    "comma_behind",
-    "and_before",
-    "and_behind",
-    "by_before",
-    "of_before",
-    "place_before",
-    "with_before",
-    "the_before",
-    "definite",
-    "preposition_pronoun",
-    "conjunction_pronoun",
-    "subordinator_pronoun",
-    "same_clause",
-    "entity_mentions",
-    "entity_names",
-    "entity_same_pronouns",
-    "earliest",
-    "is_earliest_name",
-    "gender_fit",
-    "gender_known",
-    "person",
-    "person_ending",
-    "plural",
-    "long_name",
-    "upper",
-    *BETWEEN,
-    "nearer",
-    "nearer_people",
-    "nearer_subjects",
-    "candidates",
-    "people",
-    "best_other_fit",
-    "is_nearest",
-)
+_NAMES = """
+pronoun pronoun_role pronoun_place pronoun_sentence role candidate_subject same_role last_subject
+own_subject both_subjects is_name is_noun mention_is_pronoun only_pronouns after tokens_away
+sentences_away mentions_between names_between same_pronoun_between place first_in_sentence length
+bracketed comma_before comma_behind and_before and_behind by_before of_before place_before
+with_before the_before definite preposition_pronoun conjunction_pronoun subordinator_pronoun
+same_clause entity_mentions entity_names entity_same_pronouns earliest is_earliest_name gender_fit
+gender_known person person_ending plural long_name upper commas verbs conjunctions subordinators
+quotes nearer nearer_people nearer_subjects candidates people best_other_fit is_nearest
+"""
+FEATURES = tuple(_NAMES.split())
