@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.text import json_at, present
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import write_atomically
@@ -69,12 +69,10 @@ def read_file(path: Path) -> InseqFile:
     # By its first bytes, since the name of a packed file may end in .json.
     data = _unpack(path) if packed else path.read_bytes()
     try:
-        content = parse_json(data.decode("utf-8"))
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(path, None, "not UTF-8, so not the JSON that inseq saves") from None
-    except JSONDecodeError as error:
-        raise DataError(path, error.lineno, f"no JSON: {error.msg}") from None
-    _, fields = _instance(content)
+    _, fields = _instance(json_at(path, 1, text))
     sequences, info = fields.get("sequence_attributions"), fields.get("info", {})
     if not isinstance(sequences, list) or not isinstance(info, dict):
         problem = "no 'sequence_attributions': needed is a file that inseq's out.save() wrote"

@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.text import json_object
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.dumps.base import Dump
 from xnmt_bench.errors import DataError
@@ -60,12 +60,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
     def weighed(self, entry: tuple[int, int, str]) -> Weighed:
         """Return a line, read."""
         line, place, text = entry
-        try:
-            values = parse_json(text)
-        except JSONDecodeError as error:
-            raise DataError(self.path, line, f"no JSON: {error.msg}") from None
-        if not isinstance(values, dict):
-            raise DataError(self.path, line, "no JSON object")
+        values = json_object(self.path, line, text)
         for side in ("source", "target"):
             tokens = values.get(side)
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):

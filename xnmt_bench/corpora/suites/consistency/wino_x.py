@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.suites.consistency.pronouns import THINGS, bare
 from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Span, Suite, left_out
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import json_object, text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
-from xnmt_bench.parsing import parse_json
 
 ANSWERS = (1, 2)
 NEEDED = (
@@ -73,12 +71,7 @@ def wino_x(data: Path, language: str) -> Suite:
 
 
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
-    try:
-        row = parse_json(text)
-    except JSONDecodeError as error:
-        raise DataError(path, number, f"no JSON: {error.msg}") from None
-    if not isinstance(row, dict):
-        raise DataError(path, number, "no JSON object")
+    row = json_object(path, number, text)
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(path, number, f"no {missing[0]!r}")
     # As text, since files have the answer as a number or in quotes.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 
@@ -121,8 +121,8 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
     names: dict[str, dict[Words, tuple[Words, ...]]] = {}
     formal = set[str]()
     patterns: dict[str, list[str]] = {"informal": [], "unless": []}
-    for number, line in enumerate(lines(path), start=1):
-        kind, *fields = decode_line(line, path, number).split("\t")
+    for number, line in text_lines(path):
+        kind, *fields = line.split("\t")
         if kind == ADDRESS and len(fields) == 2:
             versions = _forms(path, number, fields, written)
             address[versions[0]] = versions

@@ -20,7 +20,7 @@ from xnmt_bench.corpora.suites.contrastive.group import (
     Variant,
     checked,
 )
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import COUNT
@@ -118,8 +118,8 @@ class _GroupRow(NamedTuple):
 
 def _table(folder: Path) -> Iterator[_GroupRow]:
     path = folder / "groups.tsv"
-    for number, line in enumerate(lines(path), start=1):
-        fields = decode_line(line, path, number).split("\t")
+    for number, text in text_lines(path):
+        fields = text.split("\t")
         if number == 1 and fields[0] == COLUMNS[0]:
             continue
         if len(fields) != len(COLUMNS):
@@ -251,7 +251,7 @@ def _find(folder: Path, suffix: str, language: str) -> Path:
 
 
 def _lines(path: Path) -> list[str]:
-    return [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
+    return [text.strip() for _, text in text_lines(path)]
 
 
 def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
