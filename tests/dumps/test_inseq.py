@@ -48,7 +48,7 @@ def assert_equal(sentence, other, tolerance=1e-6):
 
 def test_words_alone_are_read():
     sentence = first("0.7-saliency.json")
-    assert sentence.source.text == "the input_file is clever ."
+    assert sentence.source.text == "the door is clever ."
     assert sentence.target.text == "die Tür ist klug ."
     assert sentence.source.pieces[:2] == ("▁th", "e")  # without __en__
     assert sentence.target.pieces[-1] == "</s>" and sentence.target.eos and sentence.source.eos

@@ -75,7 +75,7 @@ class GermanNouns(Morphology):
         sexes, by = self._shown(words, chosen)
         if personal and sexes == {"m", "n"}:
             return GenderEvidence("m", by)
-        return GenderEvidence(cast(Gender, *sexes), by) if len(sexes) == 1 else None
+        return GenderEvidence(cast(Gender, next(iter(sexes))), by) if len(sexes) == 1 else None
 
     def _shown(self, words: Sequence[str], chosen: Sequence[int]) -> tuple[frozenset[str], str]:
         """Return the genders that words can have, and the words that show them."""
