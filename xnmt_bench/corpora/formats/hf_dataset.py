@@ -190,19 +190,12 @@ def _json_records(path: Path) -> Iterator[Mapping[str, Any]]:
     """
     rows = text_lines(path)
     for number, line in rows:
-        if line.lstrip().startswith("["):
-            text = "\n".join([line, *(rest for _, rest in rows)])
-            records = _parse_records(path, number, text)
-        else:
-            records = _parse_records(path, number, f"[{line}]")
+        is_list = line.lstrip().startswith("[")
+        text = "\n".join([line, *(rest for _, rest in rows)]) if is_list else f"[{line}]"
+        records: list[Mapping[str, Any]] = json_at(path, number, text)
+        if not all(isinstance(record, Mapping) for record in records):
+            raise DataError(path, number, "not an object a line, nor one list of objects")
         yield from records
-
-
-def _parse_records(path: Path, number: int, text: str) -> list[Mapping[str, Any]]:
-    records: list[Mapping[str, Any]] = json_at(path, number, text)
-    if not all(isinstance(record, Mapping) for record in records):
-        raise DataError(path, number, "not an object a line, nor one list of objects")
-    return records
 
 
 def _inside(row: Mapping[str, Any], column: str, where: str, number: int) -> Any:

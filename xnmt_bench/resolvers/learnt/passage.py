@@ -209,10 +209,7 @@ class Passage:
             "names_between": sum(m.kind == "name" for m in in_between),
             "same_pronoun_between": sum(m.pronoun == pronoun.pronoun for m in in_between),
             "place": place,
-            "first_in_sentence": not any(
-                self._firsts[n] >= mention.first - place and self._firsts[n] < mention.first
-                for n in range(bisect_left(self._firsts, mention.first))
-            ),
+            "first_in_sentence": not self._between(mention.first - place, mention.first),
             "length": mention.last - mention.first + 1,
             "bracketed": self._sums["brackets"][mention.first] > 0,
             "comma_before": mention.first > 0 and tokens[mention.first - 1].form == ",",
@@ -229,9 +226,7 @@ class Passage:
             "conjunction_pronoun": self._form(pronoun.first - 1) in CONJUNCTIONS,
             "subordinator_pronoun": self._form(pronoun.first - 1) in SUBORDINATORS,
             "same_clause": same_sentence
-            and not between["commas"]
-            and not between["subordinators"]
-            and not between["conjunctions"],
+            and not any(between[name] for name in ("commas", "subordinators", "conjunctions")),
             "entity_mentions": len(entity.mentions),
             "entity_names": len(names),
             "entity_same_pronouns": sum(m.kind == "pronoun" for m in entity.mentions),
@@ -245,8 +240,7 @@ class Passage:
             "long_name": max((m.last - m.first + 1 for m in names), default=0),
             "upper": head.form.isupper() and len(head.form) > 1,
         }
-        row |= {name: between[name] for name in BETWEEN}
-        return row
+        return row | {name: between[name] for name in BETWEEN}
 
     def _between(self, start: int, stop: int) -> list[Mention]:
         """Return the mentions that begin at or behind one token and before another."""

@@ -14,15 +14,8 @@ from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 
 ANSWERS = (1, 2)
-NEEDED = (
-    "sentence",
-    "answer",
-    *(
-        f"{name}{n}{end}"
-        for n in ANSWERS
-        for name, end in (("translation", ""), ("pronoun", ""), ("referent", "_en"))
-    ),
-)
+FIELDS = ("translation{}", "pronoun{}", "referent{}_en")
+NEEDED = ("sentence", "answer", *(field.format(n) for n in ANSWERS for field in FIELDS))
 
 
 def wino_x(data: Path, language: str) -> Suite:
@@ -47,7 +40,8 @@ def wino_x(data: Path, language: str) -> Suite:
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _last_span(words, name) for n, name in named.items()}
         forms = [_form(word) for word in words]
-        pronouns = next((places for noun in THINGS if (places := _all(forms, noun))), [])
+        by_noun = ([n for n, form in enumerate(forms) if form == noun] for noun in THINGS)
+        pronouns = next(filter(None, by_noun), [])
         expected = bare(row[f"pronoun{right}"])
         if lost := [name for n, name in named.items() if not spans[n]]:
             problems[number] = f"no {lost[0]!r} in the sentence"
@@ -85,10 +79,6 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
 def _form(word: str) -> str:
     """Return a word in the form that is compared: `It's` is `it`, `bag's` is `bag`."""
     return re.sub(r"['’]s$", "", bare(word))
-
-
-def _all(forms: Sequence[str], form: str) -> list[int]:
-    return [n for n, word_form in enumerate(forms) if word_form == form]
 
 
 def _last_span(words: Sequence[str], name: str) -> Span:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from xnmt_bench.corpora.suites.contrastive.group import Group, checked
 from xnmt_bench.corpora.text import json_at, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_count
@@ -16,6 +18,30 @@ def records_of(path: Path) -> list[Any]:
     if not isinstance(records, list):
         raise DataError(path, None, "not a list of groups")
     return records
+
+
+def groups_of(
+    path: Path, records: Sequence[Any], read: Callable[[dict[str, Any]], Group]
+) -> list[Group]:
+    """Return the groups of some records.
+
+    Args:
+        path: of the file, for messages.
+        records: as JSON has them.
+        read: returns the group of a record.
+
+    Raises:
+        DataError: a record lacks a field, or is no group.
+    """
+    groups = []
+    for number, record in enumerate(records):
+        try:
+            groups.append(checked(read(record)))
+        except KeyError as error:
+            raise DataError(path, None, f"group {number}: no field {error}") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(path, None, f"group {number}: {error}") from None
+    return groups
 
 
 def parse_distance(value: Any, name: str) -> int | None:
