@@ -9,7 +9,9 @@ from conftest import DATA, command
 from debug_page import unpacked
 from dumped import published
 
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
+from xnmt_bench.corpora.suites.consistency.outputs import translations
+from xnmt_bench.corpora.suites.consistency.reading import read_suite
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency

@@ -12,7 +12,8 @@ from conftest import DISCOURSE, command, configure
 from debug_page import unpacked
 
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
+from xnmt_bench.corpora.suites.contrastive.group import to_lines
+from xnmt_bench.corpora.suites.contrastive.reading import as_read
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.errors import XnmtError

@@ -142,8 +142,8 @@ class Twins(CorpusView):
         deciding = {p.word: frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted}
         gold = between_marks(sentence.gold, source, target_words, planted, deciding)
         if sentence.gold and link_says and self._grammar == "marks":
-            links = {(p.link, p.word) for p in planted}
-            gold = replace(gold, sure=gold.sure | links, possible=gold.possible | links)
+            linked = {(p.link, p.word) for p in planted}
+            gold = replace(gold, sure=gold.sure | linked, possible=gold.possible | linked)
         return replace(sentence, source=" ".join(source), target=text, gold=gold)
 
     def _other_links(self, slot: int, link: Pair) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Split, lang_pair
-from xnmt_bench.corpora.suites.contrastive import Antecedent, ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.suites.contrastive.group import Antecedent, ContrastiveSet, Group, Variant
 from xnmt_bench.corpora.toy.grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
 from xnmt_bench.corpora.toy.lexicon import Dice, Noun, Verb, lexicon
 from xnmt_bench.corpora.toy.sentences import STOP, ToyCorpus
