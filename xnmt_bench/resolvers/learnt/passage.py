@@ -9,12 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from xnmt_bench.resolvers.learnt.entities import (
-    SPEAKERS,
-    Entity,
-    join_names_and_nouns,
-    name_words,
-)
+from xnmt_bench.resolvers.learnt.entities import SPEAKERS, Entity, join_names_and_nouns, name_words
 from xnmt_bench.resolvers.learnt.lexicon import Lexicon
 from xnmt_bench.resolvers.learnt.mentions import Mention, find_mentions
 from xnmt_bench.resolvers.learnt.tokens import (
