@@ -7,7 +7,10 @@ import pytest
 
 from support.paths import DATA
 from xnmt_bench.corpora.sentence import Corpus, Gold, Mention, Sentence
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Resolver, Suite, chains, read_suite
+from xnmt_bench.corpora.suites.consistency.chains import chains
+from xnmt_bench.corpora.suites.consistency.reading import read_suite
+from xnmt_bench.corpora.suites.consistency.resolver import Resolver
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, NotApplicable
 

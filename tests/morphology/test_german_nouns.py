@@ -96,6 +96,6 @@ def test_what_is_not_installed_is_said_in_one_line(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("xnmt_bench.morphology.german_nouns.version", missing)
+    monkeypatch.setattr("xnmt_bench.morphology.base.version", missing)
     with pytest.raises(XnmtError, match="german-nouns is not installed: pip install 'xnmt_bench"):
         GermanNouns()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.comparing import compare, part_order, parts
 

@@ -12,7 +12,7 @@ from xnmt_bench.corpora.sentence import Mention, Sentence
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
 from xnmt_bench.resolvers.__main__ import main
-from xnmt_bench.resolvers.base import character_starts, tidy, word_span
+from xnmt_bench.resolvers.base import character_starts, clusters_of_words, tidy
 
 TROPHY = "The trophy didn't fit in the suitcase because it was too small."
 
@@ -34,9 +34,8 @@ def test_clusters_are_in_order_and_have_two_mentions():
 def test_characters_and_their_words():
     text = " so  it, was"
     assert character_starts(text) == [1, 5, 9, 12]
-    assert word_span(character_starts(text), 5, 7) == (1, 1)
-    assert word_span(character_starts(text), 5, 12) == (1, 2)
-    assert word_span(character_starts(text), 0, 1) is None
+    clusters = [[(5, 7), (5, 12), (0, 1)]]
+    assert clusters_of_words(character_starts(text), clusters) == (((1, 1), (1, 2)),)
 
 
 def test_a_file_of_other_tokens(tmp_path):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from xnmt_bench.corpora.formats.alignment import AlignmentFile, Form
 from xnmt_bench.corpora.sentence import Corpus, Gold, Sentence, Split
-from xnmt_bench.corpora.text import decode_line, lines, present, visible
+from xnmt_bench.corpora.text import present, text_lines, visible
 from xnmt_bench.corpora.tokens import BLANKS, split_words
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.errors import DataError
@@ -28,18 +28,15 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
     """
     if len(paths) == 1:
         pairs = []
-        for number, line in enumerate(lines(paths[0]), start=1):
-            source, _, target = decode_line(line, paths[0], number).partition(BETWEEN_SIDES)
+        for number, text in text_lines(paths[0]):
+            source, _, target = text.partition(BETWEEN_SIDES)
             # Without a separator the target is empty; a second one would be a word of it.
             if not (visible(source) and visible(target)) or BETWEEN_SIDES in target:
                 problem = "not a line such as `source words ||| target words`"
                 raise DataError(paths[0], number, problem)
             pairs.append((source.strip(BLANKS), target.strip(BLANKS)))
         return pairs
-    sides = [
-        [decode_line(line, path, n).strip(BLANKS) for n, line in enumerate(lines(path), start=1)]
-        for path in paths
-    ]
+    sides = [[text.strip(BLANKS) for _, text in text_lines(path)] for path in paths]
     # The shorter file is named, since that is where lines are missing.
     (short, path), (longer, _) = sorted(zip(map(len, sides), paths, strict=True))
     if short != longer:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.sentence import SIDES, Corpus, Sentence, Split, languages
@@ -83,26 +85,29 @@ class HeldOutCorpus(Corpus):
     @cached_property
     def _splits(self) -> list[Split | Literal["held out"]]:
         """The split of each pair of the files."""
-        groups = _Groups()
-        side_keys = [
-            tuple(f"{side} {letters(getattr(pair, side))}" for side in SIDES)
-            for pair in self._pairs.sentences("train")
-        ]
-        for source, target in side_keys:
-            groups.join(source, target)
-        group_N = np.array([groups.find(source) for source, _ in side_keys], dtype=np.int64)
-        group_U, index_N, size_U = np.unique(group_N, return_inverse=True, return_counts=True)
-        split_U: list[Any] = ["train"] * len(group_U)
+        ids: dict[str, int] = {}  # of each side's letters
+        pair_N2 = np.array(
+            [
+                [ids.setdefault(f"{side} {letters(getattr(p, side))}", len(ids)) for side in SIDES]
+                for p in self._pairs.sentences("train")
+            ]
+        )
+        edges = coo_array((np.ones(len(pair_N2)), (pair_N2[:, 0], pair_N2[:, 1])), [len(ids)] * 2)
+        # Groups are numbered in the order of their first pairs, so the draw follows the files.
+        groups, group_of_id = connected_components(edges, directed=False)
+        group_N = group_of_id[pair_N2[:, 0]]
+        size_U = np.bincount(group_N, minlength=groups)
+        split_U: list[Any] = ["train"] * groups
         # By the source's or the target's letters, since a sentence may be of either language.
         kept_out = {
-            groups.find(key)
+            group_of_id[ids[key]]
             for text in self._held_out
             for side in SIDES
-            if (key := f"{side} {letters(text)}") in groups
+            if (key := f"{side} {letters(text)}") in ids
         }
         free = dict(self._sizes)
-        for u in np.random.default_rng(self._seed).permutation(len(group_U)):
-            if group_U[u] in kept_out:
+        for u in np.random.default_rng(self._seed).permutation(groups):
+            if u in kept_out:
                 split_U[u] = NOWHERE
                 continue
             # A group that does not fit stays in training, so that sizes are exact.
@@ -112,7 +117,7 @@ class HeldOutCorpus(Corpus):
                 free[split] -= int(size_U[u])
         if missing := sum(free.values()):
             raise XnmtError(f"{self.name}: {missing} pairs too few to hold out {self._sizes}")
-        return [split_U[u] for u in index_N]
+        return [split_U[u] for u in group_N]
 
     def recipe(self) -> dict[str, Any]:
         """Return the recipe of the files, and how they are split and cut into words."""
@@ -136,33 +141,3 @@ def letters(text: str) -> str:
 def _number(pair: Sentence) -> float:
     """Return a number in [0, 1) that only the pair's text decides."""
     return zlib.crc32(f"{pair.source}\t{pair.target}".encode()) / 2**32
-
-
-class _Groups:
-    """Sets of keys that grow together (union-find)."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._parents: list[int] = []
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._ids
-
-    def find(self, key: str) -> int:
-        """Return the number of a key's group; a new key is a group of its own."""
-        if key not in self._ids:
-            self._ids[key] = len(self._parents)
-            self._parents.append(len(self._parents))
-        return self._root(self._ids[key])
-
-    def join(self, first: str, second: str) -> None:
-        """Make one group of two keys' groups."""
-        roots = self.find(first), self.find(second)
-        # The group that was met first keeps its number, so the draw follows the order of files.
-        self._parents[max(roots)] = min(roots)
-
-    def _root(self, n: int) -> int:
-        while self._parents[n] != n:
-            self._parents[n] = self._parents[self._parents[n]]  # halve the path for later calls
-            n = self._parents[n]
-        return n

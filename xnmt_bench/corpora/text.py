@@ -7,7 +7,9 @@ import gzip
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import zip_longest
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, name
 from xnmt_bench.corpora.tokens import BLANKS
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
+from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash
 
 
@@ -85,6 +88,45 @@ def csv_rows(
         if "expected after" in problem:
             problem += "; a cell that begins with a quote is quoted as a whole"
         raise DataError(path, rows.line_num, problem) from None
+
+
+def json_at(path: Path, line: int, text: str) -> Any:
+    """Return the JSON value of a line, or of some lines from this one on.
+
+    Raises:
+        DataError: it is not JSON, or none that can be written again; see `parse_json`.
+    """
+    try:
+        return parse_json(text)
+    except JSONDecodeError as error:
+        raise DataError(path, line + error.lineno - 1, f"no JSON: {error.msg}") from None
+
+
+def json_object(path: Path, line: int, text: str) -> dict[str, Any]:
+    """Return the JSON object of a line; a DataError where there is none."""
+    value = json_at(path, line, text)
+    if not isinstance(value, dict):
+        raise DataError(path, line, "no JSON object")
+    return value
+
+
+def word_lists(package: str, name: str) -> dict[str, list[str]]:
+    """Return the words of each key of a table that comes with a package.
+
+    Args:
+        package: its name.
+        name: of the file: lines of a key, a tab and words; a key may have several lines.
+    """
+    lists: dict[str, list[str]] = {}
+    for line in files(package).joinpath(name).read_text(encoding="utf-8").splitlines():
+        key, _, words = line.partition("\t")
+        lists.setdefault(key, []).extend(words.split())
+    return lists
+
+
+def key_of_word(lists: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return the key of each word of some lists."""
+    return {word: key for key, words in lists.items() for word in words}
 
 
 def decode_line(line: bytes, path: Path, number: int) -> str:

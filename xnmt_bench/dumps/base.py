@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -139,13 +139,13 @@ class Dump(ABC, Generic[Entry]):
 
     def numbers(self, line: int, text: str, between: str | None = None) -> list[float]:
         """Return the numbers of a line; a DataError names what is none."""
-        parts = text.split(between)
-        try:
-            return [parse_number(part) for part in parts]
-        except ValueError:
-            # Looked for again, since a comprehension does not say where it stopped.
-            wrong = next(part for part in parts if not _is_number(part))
-            raise DataError(self.path, line, f"{wrong!r} is no number{_why(wrong)}") from None
+        numbers = list[float]()
+        for part in text.split(between):
+            try:
+                numbers.append(parse_number(part))
+            except ValueError:
+                raise DataError(self.path, line, f"{part!r} is no number{_why(part)}") from None
+        return numbers
 
     def matrix(self, rows: Sequence[tuple[int, list[float]]], of: str) -> np.ndarray:
         """Return rows of numbers with their lines as a matrix; a DataError if they are ragged."""
@@ -158,12 +158,15 @@ class Dump(ABC, Generic[Entry]):
         return np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), -1)
 
 
-def _is_number(text: str) -> bool:
+def number_array(value: Any) -> np.ndarray:
+    """Return lists of numbers as an array of float64; a ValueError where they are none."""
     try:
-        parse_number(text)
+        array = np.array(value)
     except ValueError:
-        return False
-    return True
+        raise ValueError("ragged lists") from None
+    if array.dtype.kind not in "iuf" and array.size:  # numpy would read texts as numbers
+        raise ValueError("lists of something else than numbers")
+    return array.astype(np.float64)
 
 
 def _why(text: str) -> str:

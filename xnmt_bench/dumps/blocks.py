@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -33,25 +34,16 @@ class Nematus(Dump[Block]):
 
     def entries(self) -> Iterator[Block]:
         """Yield the blocks, blank lines between them."""
-        block: Block | None = None
-        place = 0
-        for number, text in enumerate(self.texts_of(self.path), start=1):
-            if not text.strip():
-                # Several blank lines in a row end one block, not several.
-                if block is not None:
-                    yield block
-                block = None
-            elif block is None:
-                block, place = Block(place, (number, text), []), place + 1
-            else:
-                block.rows.append((number, text))
-        if block is not None:
-            yield block
+        lines = enumerate(self.texts_of(self.path), start=1)
+        parted = groupby(lines, key=lambda line: bool(line[1].strip()))
+        blocks = (list(block) for visible, block in parted if visible)
+        for place, (header, *rows) in enumerate(blocks):
+            yield Block(place, header, rows)
 
     def weighed(self, entry: Block) -> Weighed:
         """Return a block, read."""
         line, header = entry.header
-        parts = _parts(header)
+        parts = [part.strip() for part in header.split(BAR)]
         if len(parts) < 5:
             counted = f"{len(parts)} fields between {BAR!r}"
             needed = f"number {BAR} target {BAR} score {BAR} source {BAR} counts"
@@ -96,7 +88,3 @@ class Sockeye(Nematus):
         pieces = target[:-1] if eos else target
         # Turned into a row a target token.
         return self.made(line, place, source, pieces, matrix.T, (False, eos))
-
-
-def _parts(header: str) -> list[str]:
-    return [part.strip() for part in header.split(BAR)]

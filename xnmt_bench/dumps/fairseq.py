@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 import numpy as np
 
@@ -28,18 +29,13 @@ class Fairseq(Dump[tuple[int, Lines]]):
 
     def entries(self) -> Iterator[tuple[int, Lines]]:
         """Yield the lines of each sentence, which stand together behind its `S-`."""
-        number, lines = -1, Lines()
-        for line, text in enumerate(self.texts_of(self.path), start=1):
-            if match := KEPT.match(text):
-                kind, line_number = match[1], int(match[2])
-                # A new number closes the sentence before it.
-                if line_number != number:
-                    if lines:
-                        yield number, lines
-                    number, lines = line_number, {}
+        texts = enumerate(self.texts_of(self.path), start=1)
+        matches = ((line, match) for line, text in texts if (match := KEPT.match(text)))
+        for number, of_sentence in groupby(matches, key=lambda pair: int(pair[1][2])):
+            lines = Lines()
+            for line, match in of_sentence:
                 # The first of several hypotheses is the best.
-                lines.setdefault(kind, (line, match[3]))
-        if lines:
+                lines.setdefault(match[1], (line, match[3]))
             yield number, lines
 
     def weighed(self, entry: tuple[int, Lines]) -> Weighed:

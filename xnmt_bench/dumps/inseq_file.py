@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.numpy import save
 
-from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.text import json_at, present
+from xnmt_bench.dumps.base import number_array
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import write_atomically
@@ -64,33 +66,25 @@ def read_file(path: Path) -> InseqFile:
     Raises:
         DataError: it is missing, damaged, too large, or not what inseq saves.
     """
-    with present(path).open("rb") as file:
-        packed = file.read(2) == GZIP
+    data = present(path).read_bytes()
     # By its first bytes, since the name of a packed file may end in .json.
-    data = _unpack(path) if packed else path.read_bytes()
+    if data.startswith(GZIP):
+        try:
+            data = _unpacked(data, LARGEST)
+        except ValueError as error:
+            raise DataError(path, None, str(error)) from None
+        if len(data) > LARGEST:
+            raise DataError(path, None, f"more than {LARGEST:,} bytes when unpacked")
     try:
-        content = parse_json(data.decode("utf-8"))
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(path, None, "not UTF-8, so not the JSON that inseq saves") from None
-    except JSONDecodeError as error:
-        raise DataError(path, error.lineno, f"no JSON: {error.msg}") from None
-    _, fields = _instance(content)
+    _, fields = _instance(json_at(path, 1, text))
     sequences, info = fields.get("sequence_attributions"), fields.get("info", {})
     if not isinstance(sequences, list) or not isinstance(info, dict):
         problem = "no 'sequence_attributions': needed is a file that inseq's out.save() wrote"
         raise DataError(path, None, problem)
     return InseqFile(info, [_instance(sequence) for sequence in sequences])
-
-
-def _unpack(path: Path) -> bytes:
-    try:
-        with gzip.open(path) as file:
-            data = file.read(LARGEST + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(path, None, f"damaged gzip: {error}") from None
-    if len(data) > LARGEST:
-        raise DataError(path, None, f"more than {LARGEST:,} bytes when unpacked")
-    return data
 
 
 def _instance(value: Any) -> tuple[str, dict[str, Any]]:
@@ -129,7 +123,7 @@ def read_tensor(value: Any) -> np.ndarray:
     if isinstance(value, dict) and "__ndarray__" in value:
         return _from_array(value)
     if isinstance(value, list):  # saved with `use_primitives`
-        return _from_lists(value)
+        return number_array(value)
     raise ValueError(f"no tensor, but {type(value).__name__}")
 
 
@@ -166,13 +160,13 @@ def _from_array(value: dict[str, Any]) -> np.ndarray:
     count = _size(shape)
     assert isinstance(shape, list)
     if not isinstance(written, str):
-        numbers = _from_lists(written)
+        numbers = number_array(written)
         if numbers.size != count:
             raise ValueError(f"{numbers.size:,} numbers, but its shape is {shape}")
         return numbers.reshape(shape)
     expected = count * np.dtype(dtype).itemsize
     if written.startswith(PACKED):
-        data = _unpacked_array(_decoded(written.removeprefix(PACKED)), expected)
+        data = _unpacked(_decoded(written.removeprefix(PACKED)), expected)
     else:
         data = _decoded(written.removeprefix(PLAIN))
     if len(data) != expected:
@@ -180,22 +174,13 @@ def _from_array(value: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(data, dtype=dtype).astype(np.float64).reshape(shape)
 
 
-def _unpacked_array(data: bytes, expected: int) -> bytes:
+def _unpacked(data: bytes, most: int) -> bytes:
+    """Return what is packed, of `most` bytes, or its beginning with one byte more."""
     try:
         with gzip.open(io.BytesIO(data)) as file:
-            return file.read(expected + 1)  # one more, so that a larger array is noticed
+            return file.read(most + 1)  # one more, so that a larger array is noticed
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"damaged gzip: {error}") from None
-
-
-def _from_lists(value: Any) -> np.ndarray:
-    try:
-        numbers = np.array(value)
-    except ValueError:
-        raise ValueError("ragged lists") from None
-    if numbers.dtype.kind not in "iuf" and numbers.size:  # numpy would read texts as numbers
-        raise ValueError("lists of something else than numbers")
-    return numbers.astype(np.float64)
 
 
 def _size(shape: Any) -> int:
@@ -253,8 +238,5 @@ def _field(value: Any) -> Any:
 
 
 def _as_safetensors(array: np.ndarray) -> str:
-    data = np.ascontiguousarray(array, dtype="<f4").tobytes()
-    entry = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [0, len(data)]}
-    header = json.dumps({TENSOR: entry}, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # tensors begin at a multiple of 8 bytes
-    return base64.b64encode(len(header).to_bytes(8, "little") + header + data).decode("ascii")
+    written = save({TENSOR: np.ascontiguousarray(array, dtype="<f4")})
+    return base64.b64encode(written).decode("ascii")

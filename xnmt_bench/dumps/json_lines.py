@@ -8,15 +8,15 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.text import json_object
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
-from xnmt_bench.dumps.base import Dump
+from xnmt_bench.dumps.base import Dump, number_array
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.words.weighed import EOS_TOKEN, Tokens, Weighed
@@ -60,13 +60,8 @@ class JsonLines(Dump[tuple[int, int, str]]):
     def weighed(self, entry: tuple[int, int, str]) -> Weighed:
         """Return a line, read."""
         line, place, text = entry
-        try:
-            values = parse_json(text)
-        except JSONDecodeError as error:
-            raise DataError(self.path, line, f"no JSON: {error.msg}") from None
-        if not isinstance(values, dict):
-            raise DataError(self.path, line, "no JSON object")
-        for side in ("source", "target"):
+        values = json_object(self.path, line, text)
+        for side in SIDES:
             tokens = values.get(side)
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
                 raise DataError(self.path, line, f"{side}: needed is a list of tokens")
@@ -74,19 +69,22 @@ class JsonLines(Dump[tuple[int, int, str]]):
         # A bool is an int to Python, and no number of a sentence.
         if type(number) is not int or not 0 <= number < 2**63:
             raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
-        arrays = {name: self._array(line, name, values.get(name)) for name in ARRAYS}
-        weights, prefix = arrays["weights"], arrays["prefix"]
+        given = (name for name in ARRAYS if values.get(name) is not None)
+        arrays = {name: self._array(line, name, values[name]) for name in given}
+        weights, prefix = arrays.get("weights"), arrays.get("prefix")
         if weights is None:
             raise DataError(self.path, line, "no weights")
-        if prefix is not None and not len(weights) and not prefix.size:
-            prefix = np.zeros((0, 0))  # a list of no rows has lost its second dimension
-        if prefix is not None and prefix.shape != (len(weights), len(weights)):
-            needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
-            raise DataError(self.path, line, f"prefix: {_size(prefix)}; needed: {needed}")
-        if prefix is not None and np.triu(prefix).any():
-            problem = "prefix: a step has a weight of its own word or of a later one; needed: 0"
-            raise DataError(self.path, line, problem)
-        log_p = arrays["log_probabilities"]
+        if prefix is not None:
+            if not len(weights) and not prefix.size:
+                prefix = np.zeros((0, 0))  # a list of no rows has lost its second dimension
+            if prefix.shape != (len(weights), len(weights)):
+                size = " x ".join(map(str, prefix.shape))
+                needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
+                raise DataError(self.path, line, f"prefix: {size}; needed: {needed}")
+            if np.triu(prefix).any():
+                problem = "prefix: a step has a weight of its own word or of a later one; needed: 0"
+                raise DataError(self.path, line, problem)
+        log_p = arrays.get("log_probabilities")
         eos = tuple(values[side][-1:] == [EOS_TOKEN] for side in SIDES)
         source, target = (
             values[side][:-1] if end else values[side] for side, end in zip(SIDES, eos, strict=True)
@@ -112,14 +110,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
             raise DataError(self.path, line, problem)
         return replace(tokens, words=tuple(words))
 
-    def _array(self, line: int, name: str, values: Any) -> np.ndarray | None:
-        if values is None:
-            return None
+    def _array(self, line: int, name: str, values: Any) -> np.ndarray:
         try:
-            array = np.array(values)
-            if array.dtype.kind not in "iuf" and array.size:  # numpy would read texts as numbers
-                raise ValueError
-            array = array.astype(np.float64)
+            array = number_array(values)
         except (ValueError, TypeError, OverflowError):
             raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
         if array.size and array.ndim != ARRAYS[name]:
@@ -128,10 +121,6 @@ class JsonLines(Dump[tuple[int, int, str]]):
         if not np.isfinite(array).all():
             raise DataError(self.path, line, f"{name}: a number is not finite")
         return array
-
-
-def _size(array: np.ndarray) -> str:
-    return " x ".join(map(str, array.shape))
 
 
 def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterator[Weighed]:

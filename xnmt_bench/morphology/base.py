@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar, Literal, NamedTuple
 
 import regex
+
+from xnmt_bench.errors import XnmtError
 
 Gender = Literal["m", "f", "n"]
 _ATTACHED = regex.compile(r"^[^\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_]+$")
@@ -23,6 +26,30 @@ def stripped(word: str) -> str:
     """Return a word without the punctuation that is attached to it."""
     # Marks stay: a vowel of Hindi or Thai, or a vowel point of Arabic, is one.
     return str(_ATTACHED.sub("", word))
+
+
+def versions(language: str, extra: str, *packages: str) -> str:
+    """Return the versions of packages.
+
+    Args:
+        language: as a message names it.
+        extra: of this project, which brings the packages.
+        packages: their names.
+
+    Raises:
+        XnmtError: one is missing; the line names the extra.
+    """
+    try:
+        return ", ".join(f"{name} {version(name)}" for name in packages)
+    except PackageNotFoundError as error:
+        problem = f"{error.name} is not installed: pip install 'xnmt_bench[{extra}]'"
+        raise XnmtError(f"the genders of {language} words: {problem}") from None
+
+
+def by_form(masculine: str, feminine: str, neuter: str = "") -> dict[str, Gender]:
+    """Return the gender of each form, of texts that list the forms of each gender."""
+    by_gender: dict[Gender, str] = {"m": masculine, "f": feminine, "n": neuter}
+    return {form: gender for gender, words in by_gender.items() for form in words.split()}
 
 
 def listed(

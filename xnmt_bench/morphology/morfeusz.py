@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, listed, stripped
-from xnmt_bench.morphology.pymorphy import forms
+from xnmt_bench.morphology.base import (
+    Gender,
+    GenderEvidence,
+    Morphology,
+    by_form,
+    listed,
+    stripped,
+    versions,
+)
 
 RULES = 1  # raise it when a rule gives other genders
 PACKAGE = "morfeusz2"
@@ -17,7 +22,7 @@ NOUN, SINGULAR, NOMINATIVE, SURNAME = "subst", "sg", "nom", "nazwisko"
 PERSON, LITTLE = "m1", "ek"
 MASCULINE = ("m1", "m2", "m3")  # persons, animals, things
 GENDERS: Mapping[str, Gender] = {**dict.fromkeys(MASCULINE, "m"), "f": "f", "n": "n"}
-PRONOUNS = forms("on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to")
+PRONOUNS = by_form("on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to")
 ALSO_NEUTER = ("jego", "niego", "jemu", "niemu", "mu", "go")
 
 
@@ -33,11 +38,7 @@ class Morfeusz(Morphology):
     language: ClassVar[str] = "pl"
 
     def __init__(self) -> None:
-        try:
-            self.version = f"{PACKAGE} {version(PACKAGE)}, rules {RULES}"
-        except PackageNotFoundError:
-            problem = f"{PACKAGE} is not installed: pip install 'xnmt_bench[morphology]'"
-            raise XnmtError(f"the genders of Polish words: {problem}") from None
+        self.version = f"{versions('Polish', 'morphology', PACKAGE)}, rules {RULES}"
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""

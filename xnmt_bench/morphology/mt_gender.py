@@ -7,20 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, by_form
 from xnmt_bench.morphology.pymorphy import GENDERS, analyser, analyser_version
 
 VERSION = "mt_gender 2019"
 TOKEN = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
 # What the German rule looks for, anywhere in the sentence.
-WORDS: dict[Gender, str] = {
-    "m": "der ein dem einen des er seiner ihn seinen ihm ihren seinem ihrem sein",
-    "f": "die eine einer sie seine ihrer",
-    "n": "ihr ihre das jemanden",
-}
-GERMAN: dict[str, Gender] = {
-    word: gender for gender, words in WORDS.items() for word in words.split()
-}
+GERMAN = by_form(
+    "der ein dem einen des er seiner ihn seinen ihm ihren seinem ihrem sein",
+    "die eine einer sie seine ihrer",
+    "ihr ihre das jemanden",
+)
 FEMALE = "nurse"
 MASCULINE = GenderEvidence("m", "")  # no word shows it
 
@@ -72,10 +69,10 @@ class MtGenderRussian(Morphology):
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""
-        parses = {token: _parsed(token) for n in chosen for token in TOKEN.findall(words[n])}
-        if not parses:
-            return None
         tokens = [token for n in chosen for token in TOKEN.findall(words[n])]
+        if not tokens:
+            return None
+        parses = {token: _parsed(token) for token in tokens}
         gender = Counter(parses[token] for token in tokens).most_common(1)[0][0]
         return GenderEvidence(
             gender, " ".join(token for token in parses if parses[token] == gender)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
-from xnmt_bench.errors import XnmtError
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, listed, stripped
+from xnmt_bench.morphology.base import (
+    Gender,
+    GenderEvidence,
+    Morphology,
+    by_form,
+    listed,
+    stripped,
+    versions,
+)
 
 RULES = 3  # raise it when a rule gives other genders
 PACKAGE = "pymorphy3"
 GENDERS: dict[str, Gender] = {"masc": "m", "femn": "f", "neut": "n"}
 NAMES = {"ru": "Russian", "uk": "Ukrainian"}
-
-
-def forms(masculine: str, feminine: str, neuter: str) -> dict[str, Gender]:
-    """Return pronouns by their forms."""
-    by_gender: dict[Gender, str] = {"m": masculine, "f": feminine, "n": neuter}
-    return {form: gender for gender, words in by_gender.items() for form in words.split()}
 
 
 @cache
@@ -34,12 +34,7 @@ def analyser(language: str = "ru") -> Any:
 
 def analyser_version(language: str = "ru") -> str:
     """Return the versions of analyser and dictionary; an XnmtError if one is missing."""
-    packages = (PACKAGE, f"{PACKAGE}-dicts-{language}")
-    try:
-        return ", ".join(f"{name} {version(name)}" for name in packages)
-    except PackageNotFoundError as error:
-        problem = f"{error.name} is not installed: pip install 'xnmt_bench[morphology]'"
-        raise XnmtError(f"the genders of {NAMES[language]} words: {problem}") from None
+    return versions(NAMES[language], "morphology", PACKAGE, f"{PACKAGE}-dicts-{language}")
 
 
 class Pymorphy(Morphology):
@@ -52,7 +47,7 @@ class Pymorphy(Morphology):
     """
 
     language: ClassVar[str] = "ru"
-    pronouns: ClassVar[Mapping[str, Gender]] = forms(
+    pronouns: ClassVar[Mapping[str, Gender]] = by_form(
         "он его него ему нему нём нем", "она её ее неё нее ей ней ею нею", "оно это"
     )
 
@@ -93,6 +88,6 @@ class PymorphyUkrainian(Pymorphy):
     """By pymorphy3's Ukrainian dictionary (its package says GPLv3); else as Russian."""
 
     language: ClassVar[str] = "uk"
-    pronouns: ClassVar[Mapping[str, Gender]] = forms(
+    pronouns: ClassVar[Mapping[str, Gender]] = by_form(
         "він його нього йому ньому ним нім", "вона її неї їй ній нею", "воно це"
     )

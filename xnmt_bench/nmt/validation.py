@@ -14,7 +14,7 @@ from xnmt_bench.corpora.languages import (
     tokenizer_signature,
 )
 from xnmt_bench.corpora.passage import Context, Passage
-from xnmt_bench.corpora.suites.contrastive import ContrastiveSet
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import current_span
 from xnmt_bench.nmt.base import NMTModel

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.languages import require_tokenizers
 from xnmt_bench.corpora.sentence import Corpus, languages
-from xnmt_bench.corpora.suites.contrastive import as_read, find_sets
+from xnmt_bench.corpora.suites.contrastive.reading import as_read, find_sets
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.engine import leave_to_first_rank, train_together
 from xnmt_bench.errors import XnmtError

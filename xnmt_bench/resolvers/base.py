@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from xnmt_bench.corpora.sentence import Sentence
@@ -44,24 +45,24 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     return tuple(sorted(cluster for cluster in ordered if len(cluster) > 1))
 
 
-def word_span(word_starts: Sequence[int], start: int, stop: int) -> Span | None:
-    """Return the words that some characters or letters touch.
+def clusters_of_words(
+    word_starts: Sequence[int], clusters: Iterable[Iterable[tuple[int, int]]]
+) -> Clusters:
+    """Return clusters of the words that mentions touch; a mention that touches none is left out.
 
     Args:
-        word_starts: where each word begins, and where the text ends.
-        start: the first character.
-        stop: the one behind the last.
-
-    Returns:
-        None where they touch no word.
+        word_starts: the character, or letter, at which each word begins, and where the text ends.
+        clusters: mentions by their first character, or letter, and the one behind their last.
     """
     # By overlap and not by equal ends, since tools cut punctuation off in other ways.
-    touched = [
-        n
-        for n in range(len(word_starts) - 1)
-        if word_starts[n] < stop and start < word_starts[n + 1]
-    ]
-    return (touched[0], touched[-1]) if touched else None
+    touched = (
+        [
+            [n for n, (a, b) in enumerate(pairwise(word_starts)) if a < stop and start < b]
+            for start, stop in cluster
+        ]
+        for cluster in clusters
+    )
+    return tidy([(words[0], words[-1]) for words in mentions if words] for mentions in touched)
 
 
 def character_starts(text: str) -> list[int]:

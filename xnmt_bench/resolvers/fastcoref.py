@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.options import Count, Text
-from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, tidy, word_span
+from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, clusters_of_words
 
 CLASSES = {"f-coref": "FCoref", "lingmess": "LingMessCoref"}
 
@@ -61,12 +61,5 @@ class FastCoref(Resolver):
         # Many at once: the model makes batches of its own from them.
         while texts := [sentence.source for sentence in islice(stream, self._sentences)]:
             for text, prediction in zip(texts, self._model.predict(texts=texts), strict=True):
-                starts = character_starts(text)
-                yield tidy(
-                    [
-                        span
-                        for start, stop in cluster
-                        if (span := word_span(starts, start, stop)) is not None
-                    ]
-                    for cluster in prediction.get_clusters(as_strings=False)
-                )
+                clusters = prediction.get_clusters(as_strings=False)
+                yield clusters_of_words(character_starts(text), clusters)

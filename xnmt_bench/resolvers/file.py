@@ -12,7 +12,7 @@ from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Text
-from xnmt_bench.resolvers.base import Clusters, Resolver, tidy, word_span
+from xnmt_bench.resolvers.base import Clusters, Resolver, clusters_of_words
 from xnmt_bench.store import file_hash
 
 
@@ -47,10 +47,7 @@ class File(Resolver):
             found_count += 1
             # Stretches count letters too, so they hold for words that are cut otherwise.
             starts = letter_starts(split_words(sentence.source))
-            yield tidy(
-                [span for stretch in cluster if (span := word_span(starts, *stretch)) is not None]
-                for cluster in clusters
-            )
+            yield clusters_of_words(starts, clusters)
         # Some unknown sentences are usual; if all are, the file is of another text.
         if missing_count and not found_count:
             problem = f"no line is of one of the {missing_count:,} sentences to resolve"

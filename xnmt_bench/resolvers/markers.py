@@ -10,6 +10,7 @@ nested.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -175,14 +176,11 @@ class MarkedCorpus(CorpusView):
     def counts(self) -> Iterator[str]:
         """Yield the corpus's own counts, and the clusters of the training split."""
         yield from self.corpus.counts()
-        marked = beyond = covered = 0
+        counts = Counter[str]()
         for _, text in self._mark_split("train"):
-            marked, beyond, covered = (
-                marked + text.marked,
-                beyond + text.beyond,
-                covered + text.covered,
-            )
+            counts.update(marked=text.marked, beyond=text.beyond, covered=text.covered)
         yield (
-            f"{marked:,} clusters have markers; {beyond:,} beyond the first {self._most} of their "
-            f"sentence and {covered:,} without two mentions of their own have none"
+            f"{counts['marked']:,} clusters have markers; {counts['beyond']:,} beyond the first "
+            f"{self._most} of their sentence and {counts['covered']:,} without two mentions of "
+            "their own have none"
         )

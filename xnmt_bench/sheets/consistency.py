@@ -10,7 +10,7 @@ from xnmt_bench.measuring.measurement import BLIND, Measurement
 from xnmt_bench.options import Text
 from xnmt_bench.parquet import read_table
 from xnmt_bench.sheets.files import AUTOMATIC
-from xnmt_bench.sheets.sheet import SYSTEM, UNKNOWN, Item, Question, SheetKind, ShownText
+from xnmt_bench.sheets.sheet import SYSTEM, UNKNOWN, Item, Question, SheetKind, ShownText, yes_no
 
 JUDGED = "judged"  # of a measurement's files
 TRANSLATION = "translation"  # of the key: by it labels of other files are checked
@@ -37,12 +37,7 @@ class ConsistencySheet(SheetKind):
         "they show. Other mistakes of the translation do not matter."
     )
     questions = (
-        Question(
-            IS_TRANSLATION,
-            "Do the marked words of the target translate those of the source?",
-            {YES: "yes", NO: "no"},
-            "yn",
-        ),
+        yes_no(IS_TRANSLATION, "Do the marked words of the target translate those of the source?"),
         Question(
             GENDER,
             "Which gender do the marked words of the target show?",

@@ -28,11 +28,8 @@ from xnmt_bench.store import fingerprint, write_atomically
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 SHEET, ITEM, COMMENT = "sheet", "item", "comment"
-AUTOMATIC, RELEVANCE, BLIND = (
-    "automatic:",
-    "relevance:",
-    "blind:",
-)  # beginnings of the key's columns
+# Beginnings of the key's columns.
+AUTOMATIC, RELEVANCE, BLIND = "automatic:", "relevance:", "blind:"
 IDENTIFIER = re.compile(r"(.+)-(\d{1,6})-([0-9a-f]{12})")  # kind, items, fingerprint
 MARK = "\ufeff"  # by which spreadsheets know UTF-8
 
@@ -77,8 +74,7 @@ class Sheet:
 
     def rows(self) -> list[dict[str, str]]:
         """Return the rows of the CSV, without answers."""
-        begun = ((str(n), item) for n, item in enumerate(self.items, start=1))
-        return [{SHEET: self.identifier, ITEM: n} | item.cells() for n, item in begun]
+        return self._numbered([item.cells() for item in self.items])
 
     def csv(self) -> str:
         """Return the CSV, without answers."""
@@ -87,11 +83,12 @@ class Sheet:
     def key_csv(self) -> str:
         """Return the key."""
         columns = dict.fromkeys(name for item in self.items for name in item.key)
-        rows = [
-            {SHEET: self.identifier, ITEM: str(n), **item.key}
-            for n, item in enumerate(self.items, start=1)
-        ]
-        return to_csv([SHEET, ITEM, *columns], rows)
+        return to_csv([SHEET, ITEM, *columns], self._numbered([item.key for item in self.items]))
+
+    def _numbered(self, rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+        """Return rows, one an item, behind the columns of sheet and item."""
+        begun = {SHEET: self.identifier}
+        return [begun | {ITEM: str(n), **row} for n, row in enumerate(rows, start=1)]
 
 
 def write_sheet(sheet: Sheet, page: str, folder: Path, name: str) -> list[Path]:

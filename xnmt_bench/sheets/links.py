@@ -13,7 +13,7 @@ from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.sheets.files import AUTOMATIC
-from xnmt_bench.sheets.sheet import SYSTEM, Heatmap, Item, Question, SheetKind, ShownText
+from xnmt_bench.sheets.sheet import SYSTEM, Heatmap, Item, Question, SheetKind, ShownText, yes_no
 
 EXAMPLES = "examples"  # of a measurement's files
 NEEDED, FOUND, NAIVE, DISPERSED = "needed", "found", "naive", "dispersed"
@@ -36,12 +36,7 @@ class LinksSheet(SheetKind):
         "is 1. Read the rows of the mention; its cells with the antecedent are framed."
     )
     questions = (
-        Question(
-            NEEDED,
-            "Is the earlier sentence needed to know what the mention stands for?",
-            {"yes": "yes", "no": "no"},
-            "yn",
-        ),
+        yes_no(NEEDED, "Is the earlier sentence needed to know what the mention stands for?"),
         Question(
             FOUND,
             "Do the rows of the mention look at the antecedent?",
@@ -52,19 +47,12 @@ class LinksSheet(SheetKind):
             },
             "123",
         ),
-        Question(
+        yes_no(
             NAIVE,
             "Of the antecedent, do they look only at words that the mention has too?",
-            {"yes": "yes", "no": "no"},
-            "yn",
             only_if=(FOUND, (MAX, SOME)),
         ),
-        Question(
-            DISPERSED,
-            "Is the weight spread over many other words, beside function words?",
-            {"yes": "yes", "no": "no"},
-            "yn",
-        ),
+        yes_no(DISPERSED, "Is the weight spread over many other words, beside function words?"),
     )
     source = "Dinarelli et al. 2024, sections 3.3 and 4, Table 5"
 

@@ -76,6 +76,11 @@ class Question:
         return None
 
 
+def yes_no(name: str, text: str, only_if: tuple[str, Sequence[str]] | None = None) -> Question:
+    """Return a question that is answered by yes or no; see `Question` for the arguments."""
+    return Question(name, text, {"yes": "yes", "no": "no"}, "yn", only_if=only_if)
+
+
 @dataclass(frozen=True)
 class ShownText:
     """A text that a person sees.

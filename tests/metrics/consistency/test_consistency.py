@@ -10,7 +10,9 @@ from support.attention_dumps import read_published
 from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from support.paths import DATA
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, read_suite, translations
+from xnmt_bench.corpora.suites.consistency.outputs import translations
+from xnmt_bench.corpora.suites.consistency.reading import read_suite
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency

@@ -11,7 +11,10 @@ from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from support.paths import DATA
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
-from xnmt_bench.corpora.suites.consistency import Suite, SuiteCorpus, chains, read_suite
+from xnmt_bench.corpora.suites.consistency.chains import chains
+from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
+from xnmt_bench.corpora.suites.consistency.reading import read_suite
+from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.errors import ConfigError, NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import Evidence, write
 from xnmt_bench.measuring.units import Units

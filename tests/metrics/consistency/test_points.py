@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xnmt_bench.corpora.suites.consistency import Entity, Item, chains
+from xnmt_bench.corpora.suites.consistency.chains import chains
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun, TranslatedMention
 from xnmt_bench.metrics.consistency.points import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.metrics.consistency import Consistency
 

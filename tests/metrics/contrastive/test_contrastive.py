@@ -13,7 +13,8 @@ from support.configurations import DISCOURSE, configure
 from support.debug_page_reader import read_listings
 from support.forked_commands import command, must_run
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.suites.contrastive import as_read, to_lines
+from xnmt_bench.corpora.suites.contrastive.group import to_lines
+from xnmt_bench.corpora.suites.contrastive.reading import as_read
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.errors import XnmtError

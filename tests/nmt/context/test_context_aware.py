@@ -16,7 +16,7 @@ from support.paths import DATA
 from support.systems import context_aware, double
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES, Corpus
-from xnmt_bench.corpora.suites.contrastive import as_read, find_sets
+from xnmt_bench.corpora.suites.contrastive.reading import as_read, find_sets
 from xnmt_bench.corpora.vocabulary.subwords import PAD, current_start
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.batch import pad

@@ -6,13 +6,48 @@ masculine nouns, in the form of the word. An entry of several words is one unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from xnmt_bench.corpora.tokens import split_words
 
 Entry = tuple[str, ...]  # its words
+
+
+def longest_entries(
+    words: Sequence[str], longest: int, is_entry: Callable[[Entry], object]
+) -> Iterator[tuple[int, Entry]]:
+    """Yield where entries stand, from left to right, the longest where several begin.
+
+    Args:
+        words: of a sentence.
+        longest: words of the longest entry.
+        is_entry: whether some words are one.
+    """
+    start = 0
+    while start < len(words):
+        # The longest first, or a part of `New York` would be exchanged alone.
+        sizes = range(min(longest, len(words) - start), 0, -1)
+        entries = (tuple(words[start : start + size]) for size in sizes)
+        if entry := next(filter(is_entry, entries), None):
+            yield start, entry
+        start += len(entry or (1,))
+
+
+def exchanged(words: Sequence[str], new: Iterable[tuple[int, Entry, Entry]]) -> str:
+    """Return a sentence with entries in the place of others.
+
+    Args:
+        words: of the sentence.
+        new: where an entry stands, from left to right, itself, and what is put in its place.
+    """
+    written, end = list[str](), 0
+    for start, entry, other in new:
+        # What is no entry stays: it holds the sentence's structure.
+        written += [*words[end:start], *other]
+        end = start + len(entry)
+    return " ".join([*written, *words[end:]])
 
 
 @dataclass(frozen=True)
@@ -65,15 +100,8 @@ class Substitutes:
 
     def units(self, words: Sequence[str]) -> Iterator[Unit]:
         """Yield the units of a sentence from left to right, the longest entry first."""
-        start = 0
-        while start < len(words):
-            # The longest first, or a part of `New York` would be exchanged alone.
-            for stop in range(min(len(words), start + self._longest), start, -1):
-                if others := self._others.get(tuple(words[start:stop])):
-                    yield Unit(start, stop, others)
-                    start = stop - 1
-                    break
-            start += 1
+        for start, entry in longest_entries(words, self._longest, self._others.get):
+            yield Unit(start, start + len(entry), self._others[entry])
 
 
 Translations = Mapping[Entry, frozenset[Entry]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Entry, Substitutes, exchanged
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
@@ -41,17 +41,14 @@ class SwappedCorpus(CorpusView):
             yield replace(sentence, source=source, target=target, gold=None)
 
     def _swap(self, words: Sequence[str], categories: Substitutes, dice: random.Random) -> str:
-        swapped: list[str] = []
-        end = 0
-        for unit in categories.units(words):
-            # What has no category stays: it holds the sentence's structure.
-            swapped += words[end : unit.start]
-            itself = tuple(words[unit.start : unit.stop])
-            # The word itself is among the draws, so that share 1 is an even draw.
-            drawn = dice.choice((itself, *unit.others)) if dice.random() < self._share else itself
-            swapped += drawn
-            end = unit.stop
-        return " ".join([*swapped, *words[end:]])
+        def draw() -> Iterator[tuple[int, Entry, Entry]]:
+            for unit in categories.units(words):
+                itself = tuple(words[unit.start : unit.stop])
+                # The word itself is among the draws, so that share 1 is an even draw.
+                drawn = dice.random() < self._share
+                yield unit.start, itself, dice.choice((itself, *unit.others)) if drawn else itself
+
+        return exchanged(words, draw())
 
     def recipe(self) -> dict[str, Any]:
         """Return the wrapped corpus's, the categories and how words are drawn."""

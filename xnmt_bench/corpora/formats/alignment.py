@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.errors import DataError, XnmtError
 
 Form = Literal["pharaoh", "naacl"]
@@ -95,12 +95,11 @@ class AlignmentFile:
         pharaoh, count = self.form == "pharaoh", 0
         # Sets, since files repeat links; by pair, since a naacl file may have them in any order.
         sure, possible = (defaultdict[int, set[tuple[int, int]]](set) for _ in range(2))
-        for number, line in enumerate(lines(self.path), start=1):
+        for number, text in text_lines(self.path):
             if pharaoh:
                 count = number  # a line without links is a pair too
                 if pairs is not None and number > pairs:
                     raise DataError(self.path, number, f"more lines than the {pairs} pairs")
-            text = decode_line(line, self.path, number)
             # Lines in naacl's form name their pairs, so that a blank one can be passed over.
             for written in text.split() if pharaoh else filter(None, [text.strip()]):
                 # Links are checked one by one, so that an error names its line.

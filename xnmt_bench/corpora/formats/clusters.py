@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
 
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import json_at, text_lines
 from xnmt_bench.errors import DataError
-from xnmt_bench.parsing import parse_json
 
 TOKENS, CLUSTERS = ("tokens", "document"), "clusters"  # AllenNLP calls the tokens `document`
 Stretch = tuple[int, int]  # first letter, and the one behind the last
@@ -46,15 +43,13 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
     """
     clusters_by_letters: dict[str, list[list[Stretch]]] = {}
     for number, text in text_lines(path):
+        row = json_at(path, number, text)
         try:
-            row: Any = parse_json(text)
             tokens = next(row[name] for name in TOKENS if name in row)
             key = "".join(map(letters, tokens))
             clusters = [
                 [_stretch(tokens, *mention) for mention in cluster] for cluster in row[CLUSTERS]
             ]
-        except JSONDecodeError as error:
-            raise DataError(path, number, f"no JSON: {error.msg}") from None
         except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
             needed = "needed are tokens (or document) and clusters of [first, last]"
             raise DataError(path, number, f"{needed}: {error!r}") from None

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +13,9 @@ from pydantic import Field
 
 from xnmt_bench.corpora.formats.tsv import NO_DOCUMENT
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
-from xnmt_bench.corpora.text import csv_rows, text_lines, visible
+from xnmt_bench.corpora.text import csv_rows, json_at, text_lines, visible
 from xnmt_bench.errors import DataError, import_extra
 from xnmt_bench.options import Text, Texts
-from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import file_hash
 
 RowReader = Callable[[Path], Iterator[Mapping[str, Any]]]
@@ -192,22 +190,12 @@ def _json_records(path: Path) -> Iterator[Mapping[str, Any]]:
     """
     rows = text_lines(path)
     for number, line in rows:
-        if line.lstrip().startswith("["):
-            text = "\n".join([line, *(rest for _, rest in rows)])
-            records = _parse_records(path, number, text)
-        else:
-            records = _parse_records(path, number, f"[{line}]")
+        is_list = line.lstrip().startswith("[")
+        text = "\n".join([line, *(rest for _, rest in rows)]) if is_list else f"[{line}]"
+        records: list[Mapping[str, Any]] = json_at(path, number, text)
+        if not all(isinstance(record, Mapping) for record in records):
+            raise DataError(path, number, "not an object a line, nor one list of objects")
         yield from records
-
-
-def _parse_records(path: Path, number: int, text: str) -> list[Mapping[str, Any]]:
-    try:
-        records: list[Mapping[str, Any]] = parse_json(text)
-    except JSONDecodeError as error:
-        raise DataError(path, number + error.lineno - 1, f"no JSON: {error.msg}") from None
-    if not all(isinstance(record, Mapping) for record in records):
-        raise DataError(path, number, "not an object a line, nor one list of objects")
-    return records
 
 
 def _inside(row: Mapping[str, Any], column: str, where: str, number: int) -> Any:

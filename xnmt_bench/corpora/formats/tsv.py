@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
-from xnmt_bench.corpora.text import decode_line, lines, present, visible
+from xnmt_bench.corpora.text import present, text_lines, visible
 from xnmt_bench.corpora.tokens import VERSION, detokenizer, split_words
 from xnmt_bench.corpora.tokens import tokenizer as words_of
 from xnmt_bench.errors import DataError, XnmtError
@@ -83,7 +83,7 @@ class TsvCorpus(Corpus):
         default_split = None if "train" in self._portions else "train"
         before, unread = ("", -1), set(split_of)
         for path in self._paths:
-            for number, line in enumerate(lines(path), start=1):
+            for number, line in text_lines(path):
                 portion, document, segment, *texts = self._fields(line, path, number)
                 place = f"{portion}/{document}", int(segment)
                 # Context is what stands before a sentence, so the order of a document is its text.
@@ -109,8 +109,8 @@ class TsvCorpus(Corpus):
             problem = f"there is no portion {name!r}, which is named for {split_of[name]}"
             raise DataError(self._paths[0], None, problem)
 
-    def _fields(self, line: bytes, path: Path, number: int) -> list[str]:
-        fields = decode_line(line, path, number).split("\t")
+    def _fields(self, line: str, path: Path, number: int) -> list[str]:
+        fields = line.split("\t")
         expected = 3 + len(self._columns)
         if len(fields) != expected:
             raise DataError(path, number, f"{len(fields)} fields where {expected} belong")

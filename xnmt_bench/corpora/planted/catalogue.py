@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
-from xnmt_bench.corpora.planted.twins import CUES, MIRRORS, OPENINGS, shift
-from xnmt_bench.corpora.sentence import Corpus, Gold, Planted, Sentence, Split
+from xnmt_bench.corpora.planted.twins import CUES, MIRRORS, OPENINGS, between_marks
+from xnmt_bench.corpora.sentence import Corpus, Planted, Sentence, Split
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.toy.lexicon import Dice
 from xnmt_bench.corpora.toy.sentences import ToyCorpus
@@ -125,29 +125,11 @@ class Catalogue(CorpusView):
             0 if self._cue == "prefix" else None,
             self._cue in TAKE_BOTH,
         )
-        gold = self._annotate(sentence.gold, source, target, planted)
-        return replace(sentence, source=" ".join(source), target=" ".join(target), gold=gold)
-
-    def _annotate(
-        self, inner: Gold | None, source: list[str], target: list[str], planted: Planted
-    ) -> Gold:
-        """Return the annotation: the words that decide the mark, and the sentence's own, moved."""
-        if inner is None:
-            return Gold(planted=(planted,))
-        colons = source.index(":"), target.index(":")
-        # From the right, as the sentence itself might hold one.
-        semicolons = (len(source) - 1 - source[::-1].index(";"), len(target) - 2)
-        frame = {colons, semicolons}
         # Under the other cues both words decide together.
-        words = {"far": [planted.link], "prefix": []}.get(self._cue, [planted.link, planted.cue])
-        earlier = frozenset[int]() if planted.earlier is None else frozenset([planted.earlier])
-        by, none = (colons[0] + 1, colons[1] + 1), frozenset[int]()
-        moved = shift(inner, *by)
-        return replace(
-            moved,
-            sure=moved.sure | frame,
-            possible=moved.possible | frame,
-            deciding_source=(*[none] * by[1], *moved.deciding_source, none, frozenset(words)),
-            deciding_prefix=(*[none] * by[1], *moved.deciding_prefix, none, earlier),
-            planted=(planted,),
+        both = [planted.link, planted.cue]
+        deciding = {"far": [planted.link], "prefix": []}.get(self._cue, both)
+        earlier = {} if planted.earlier is None else {planted.word: frozenset([planted.earlier])}
+        gold = between_marks(
+            sentence.gold, source, target, (planted,), {planted.word: frozenset(deciding)}, earlier
         )
+        return replace(sentence, source=" ".join(source), target=" ".join(target), gold=gold)

@@ -20,7 +20,7 @@ last one and, in generated text, nowhere else. No judge needs the link to know *
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -124,7 +124,8 @@ class Twins(CorpusView):
             link_place, cue_place = ends if cue_first else ends[::-1]
             links = (link_place, link_place)
         text = f"{opening} : {sentence.target} ; {closing}"
-        target_places = (0, len(split_words(text)) - 1)
+        target_words = split_words(text)
+        target_places = (0, len(target_words) - 1)
         planted = tuple(
             Planted(
                 slot,
@@ -137,44 +138,13 @@ class Twins(CorpusView):
             for n, slot in enumerate(SLOTS)
         )
         # Only what says the true mark decides it.
-        says = (hides in ("nothing", "cue"), hides in ("nothing", "link"))
-        gold = self._annotate(sentence.gold, source, planted, *says)
+        link_says, cue_says = hides in ("nothing", "cue"), hides in ("nothing", "link")
+        deciding = {p.word: frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted}
+        gold = between_marks(sentence.gold, source, target_words, planted, deciding)
+        if sentence.gold and link_says and self._grammar == "marks":
+            linked = {(p.link, p.word) for p in planted}
+            gold = replace(gold, sure=gold.sure | linked, possible=gold.possible | linked)
         return replace(sentence, source=" ".join(source), target=text, gold=gold)
-
-    def _annotate(
-        self,
-        inner: Gold | None,
-        source: Sequence[str],
-        planted: tuple[Planted, ...],
-        link_says: bool,
-        cue_says: bool,
-    ) -> Gold:
-        """Return the annotation of a sentence between marks.
-
-        Args:
-            inner: of the sentence alone.
-            source: the words between marks.
-            planted: its planted words.
-            link_says: whether links say the true marks.
-            cue_says: whether the cue does.
-        """
-        if inner is None:
-            return Gold(planted=planted)
-        colon, semicolon = source.index(":"), len(source) - 1 - source[::-1].index(";")
-        last = planted[1].word
-        frame = {(colon, 1), (semicolon, last - 1)}
-        if link_says and self._grammar == "marks":
-            frame |= {(p.link, p.word) for p in planted}
-        deciding = [frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted]
-        shifted, none = shift(inner, colon + 1, 2), frozenset[int]()
-        return replace(
-            shifted,
-            sure=shifted.sure | frame,
-            possible=shifted.possible | frame,
-            deciding_source=(deciding[0], none, *shifted.deciding_source, none, deciding[1]),
-            deciding_prefix=(none, none, *shifted.deciding_prefix, none, none),
-            planted=planted,
-        )
 
     def _other_links(self, slot: int, link: Pair) -> tuple[str, ...]:
         """Return the words that in the link's place ask for another target word."""
@@ -219,6 +189,48 @@ def _others(codes: Sequence[str], slot: int, marks: Pair) -> tuple[str, ...]:
     """Return the words that say another mark in a slot."""
     return tuple(
         word for n, word in enumerate(codes) if divmod(n, len(CLOSINGS))[slot] != marks[slot]
+    )
+
+
+def between_marks(
+    inner: Gold | None,
+    source: Sequence[str],
+    target: Sequence[str],
+    planted: tuple[Planted, ...],
+    deciding: Mapping[int, frozenset[int]],
+    earlier: Mapping[int, frozenset[int]] | None = None,
+) -> Gold:
+    """Return the annotation of a sentence between marks: its own, moved, and that of the marks.
+
+    Args:
+        inner: of the sentence alone.
+        source: the words between marks; `:` and `;` stand around the sentence.
+        target: the same of the translation.
+        planted: its planted words.
+        deciding: the source words that decide a mark, by the mark's place.
+        earlier: the same of target words.
+    """
+    if inner is None:
+        return Gold(planted=planted)
+    colons = source.index(":"), target.index(":")
+    # From the right, as the sentence itself might hold one.
+    semicolons = len(source) - 1 - source[::-1].index(";"), len(target) - 2
+    moved = shift(inner, colons[0] + 1, colons[1] + 1)
+
+    def with_marks(
+        inside: Sequence[frozenset[int]], by_place: Mapping[int, frozenset[int]]
+    ) -> tuple[frozenset[int], ...]:
+        before, behind = range(colons[1] + 1), range(semicolons[1], len(target))
+        marks = [[by_place.get(j, frozenset[int]()) for j in side] for side in (before, behind)]
+        return (*marks[0], *inside, *marks[1])
+
+    return replace(
+        moved,
+        sure=moved.sure | {colons, semicolons},
+        possible=moved.possible | {colons, semicolons},
+        deciding_source=with_marks(moved.deciding_source, deciding),
+        deciding_prefix=with_marks(moved.deciding_prefix, earlier or {}),
+        planted=planted,
     )
 
 

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from xnmt_bench.corpora.sentence import Split, lang_pair
-from xnmt_bench.corpora.suites.contrastive import Antecedent, ContrastiveSet, Group, Variant
+from xnmt_bench.corpora.suites.contrastive.group import Antecedent, ContrastiveSet, Group, Variant
 from xnmt_bench.corpora.toy.grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
 from xnmt_bench.corpora.toy.lexicon import Dice, Noun, Verb, lexicon
 from xnmt_bench.corpora.toy.sentences import STOP, ToyCorpus
@@ -142,14 +142,16 @@ class Words:
         """Return a clause about the reader, whose form of address is not known yet."""
         return self._act(NounPhrase("you", READER, form="you"))
 
-    def addressed(self, clause: Clause, address: str) -> Phrase:
-        """Return the clause with its form of address."""
-        subject = replace(clause.subject, address=address)
-        return replace(clause, subject=subject).render() + STOP
+    def complete(self, clause: Clause, place: str = "subject", **known: str) -> Phrase:
+        """Return the sentence of a clause with what was not known yet of its subject, or object.
 
-    def named(self, clause: Clause, spelling: str) -> Phrase:
-        """Return the clause with its subject's spelling."""
-        return replace(clause, subject=replace(clause.subject, german=spelling)).render() + STOP
+        Args:
+            clause: that another method made.
+            place: subject or object.
+            known: such as its form of address.
+        """
+        phrase = replace(getattr(clause, place), **known)
+        return replace(clause, **{place: phrase}).render() + STOP
 
     def somebody(self, english: str, sex: str) -> Clause:
         """Return a clause about a named person, whose spelling is not known yet."""
@@ -173,32 +175,22 @@ class Words:
 
     def referring(self, clause: Clause, gender: str) -> Phrase:
         """Return the clause about an object of a gender."""
-        place = "object" if clause.object else "subject"
-        it = replace(getattr(clause, place), gender=gender)
-        return replace(clause, **{place: it}).render() + STOP
-
-    def doing(self, person: NounPhrase, verb: Verb) -> Phrase:
-        """Return a clause: a person acts."""
-        return Clause("c", person, verb).render() + STOP
-
-    def doing_too(self, person: NounPhrase, verb: Verb) -> Phrase:
-        """Return an elliptic clause: another person does the same."""
-        return Ellipsis("c", person, verb).render() + STOP
+        return self.complete(clause, "object" if clause.object else "subject", gender=gender)
 
     # Families ---------------------------------------------------------------------------------
 
-    def family(self, topic: str) -> Iterator[tuple[Phrase, Phrase]]:
+    def family(self, topic: str) -> Iterator[tuple[Phrase, ...]]:
         """Yield each variant's deciding context, and the sentence itself."""
         dice, words = self.dice, self._lexicon
         if topic == "address":
-            first, second = self.reader(), self.reader()
+            clauses = [self.reader(), self.reader()]
             for address in ("du", "Sie"):
-                yield self.addressed(first, address), self.addressed(second, address)
+                yield tuple(self.complete(clause, address=address) for clause in clauses)
         elif topic == "names":
             name = dice.pick(words.names)
-            first, second = (self.somebody(name.english, name.sex) for _ in range(2))
+            clauses = [self.somebody(name.english, name.sex) for _ in range(2)]
             for spelling in name.spellings:
-                yield self.named(first, spelling), self.named(second, spelling)
+                yield tuple(self.complete(clause, german=spelling) for clause in clauses)
         elif topic == "pronouns":
             clause = self.about_it()
             for gender in PRONOUNS_OF:
@@ -213,7 +205,10 @@ class Words:
                 # Variants have to differ in what they say.
                 verbs += [verb] if verb not in verbs else []
             for verb in verbs:
-                yield self.doing(first_person, verb), self.doing_too(second_person, verb)
+                yield (
+                    Clause("c", first_person, verb).render() + STOP,
+                    Ellipsis("c", second_person, verb).render() + STOP,
+                )
 
 
 class Document(Words):
@@ -234,13 +229,13 @@ class Document(Words):
     def _address(self) -> Iterator[Phrase]:
         address = self.dice.pick(("du", "Sie"))
         while True:
-            yield self.addressed(self.reader(), address)
+            yield self.complete(self.reader(), address=address)
 
     def _names(self) -> Iterator[Phrase]:
         name = self.dice.pick(self._lexicon.names)
         spelling = self.dice.pick(name.spellings)
         while True:
-            yield self.named(self.somebody(name.english, name.sex), spelling)
+            yield self.complete(self.somebody(name.english, name.sex), german=spelling)
 
     def _pronouns(self) -> Iterator[Phrase]:
         """Yield an object, about two clauses on it, then another object."""
@@ -254,6 +249,6 @@ class Document(Words):
         """Yield a clause and its ellipses: others do the same."""
         while True:
             verb = self.dice.pick(self._lexicon.intransitive)
-            yield self.doing(self._person(), verb)
+            yield Clause("c", self._person(), verb).render() + STOP
             while self.dice.chance(0.65):
-                yield self.doing_too(self._person(), verb)
+                yield Ellipsis("c", self._person(), verb).render() + STOP

@@ -17,36 +17,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xnmt_bench.corpora.sentence import Gold, Mention
-from xnmt_bench.corpora.toy.lexicon import Verb
+from xnmt_bench.corpora.toy.lexicon import Verb, lexicon
 
-DEFINITE = {
-    "nominative": {"m": "der", "f": "die", "n": "das"},
-    "accusative": {"m": "den", "f": "die", "n": "das"},
-}
-INDEFINITE_ENDING = {
-    "nominative": {"m": "", "f": "e", "n": ""},
-    "accusative": {"m": "en", "f": "e", "n": ""},
-}
-ADJECTIVE_ENDING = {
-    ("definite", "nominative"): {"m": "e", "f": "e", "n": "e"},
-    ("definite", "accusative"): {"m": "en", "f": "e", "n": "e"},
-    ("indefinite", "nominative"): {"m": "er", "f": "e", "n": "es"},
-    ("indefinite", "accusative"): {"m": "en", "f": "e", "n": "es"},
-}
-PRONOUN = {
-    "nominative": {"m": "er", "f": "sie", "n": "es"},
-    "accusative": {"m": "ihn", "f": "sie", "n": "es"},
-}
-ENGLISH_PRONOUN = {
-    "nominative": {"m": "he", "f": "she", "n": "it"},
-    "accusative": {"m": "him", "f": "her", "n": "it"},
-}
-ENGLISH_POSSESSIVE = {"m": "his", "f": "her", "n": "its"}
-AUXILIARY = {
-    "haben": {"third": "hat", "du": "hast", "Sie": "haben"},
-    "sein": {"third": "ist", "du": "bist", "Sie": "sind"},
-    "können": {"third": "kann", "du": "kannst", "Sie": "können"},
-}
+# Articles, pronouns and endings by kind, case and gender; finite forms of auxiliaries by person.
+FORMS, AUXILIARIES = lexicon().forms, lexicon().auxiliaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +127,8 @@ class NounPhrase:
         if self.form == "pronoun":
             # The gender comes from the antecedent, wherever in the sentence it stands.
             carries, needs = f"{i}.ref {i}.person", f"{i}.ref {chain}.gender{self._case}"
-            english, german = ENGLISH_PRONOUN[case][self.sex], PRONOUN[case][self.gender]
+            english = FORMS[f"english pronoun {case}"][self.sex]
+            german = FORMS[f"pronoun {case}"][self.gender]
             return Phrase(
                 word(english, f"{i}.n", carries, mention=mention),
                 word(german, f"{i}.n", f"{carries} {chain}.gender", needs, mention=mention),
@@ -174,15 +149,15 @@ class NounPhrase:
     def _article(self, case: str) -> Phrase:
         i, mention = self.id, self.mention
         needs = f"{i}.form {self.chain}.gender{self._case}"
-        ending = INDEFINITE_ENDING[case][self.gender]
+        ending = FORMS[f"indefinite ending {case}"][self.gender]
         if self.form == "possessive" and self.owner:
             # A mention of the owner: `his` shows the owner's gender beside that of what is owned.
             mention = f"{self.owner.chain}@{i}.owner"
             needs += f" {self.owner.chain}.gender"
-            english = ENGLISH_POSSESSIVE[self.owner.sex]
+            english = FORMS["english possessive"][self.owner.sex]
             german = ("ihr" if self.owner.gender == "f" else "sein") + ending
         elif self.form == "definite":
-            english, german = "the", DEFINITE[case][self.gender]
+            english, german = "the", FORMS[f"definite {case}"][self.gender]
         else:
             next_word = self.adjective[0] if self.adjective else self.english
             english, german = "an" if next_word[0] in "aeiou" else "a", "ein" + ending
@@ -195,7 +170,9 @@ class NounPhrase:
         if not self.adjective:
             return Phrase()
         i, (english, german) = self.id, self.adjective
-        definite, indefinite = (ADJECTIVE_ENDING[k, case] for k in ("definite", "indefinite"))
+        definite, indefinite = (
+            FORMS[f"adjective ending {form} {case}"] for form in ("definite", "indefinite")
+        )
         endings = definite if self.form == "definite" else indefinite
         # What the ending shows depends on how many endings differ.
         shows = f"{i}.adj{self._case}"
@@ -295,7 +272,7 @@ class Clause:
         # `vergessen` is both.
         tense = f" {c}.tense" if verb.infinitive != verb.german_participle else ""
         return (
-            word(AUXILIARY[auxiliary][person], f"{c}.h", shows, needs),
+            word(AUXILIARIES[auxiliary][person], f"{c}.h", shows, needs),
             word(form, f"{c}.v", self._lexeme, f"{c}.lex{tense}"),
         )
 
@@ -326,7 +303,7 @@ class Property:
         """Return both sides."""
         c, (english, german) = self.id, self.adjective
         place = f" {c}.clause" if self.order == "subordinate" else ""
-        form, needs = AUXILIARY["sein"][self.subject.person], f"{c}.is {self.subject.agreement}"
+        form, needs = AUXILIARIES["sein"][self.subject.person], f"{c}.is {self.subject.agreement}"
         finite = word(form, f"{c}.h", "", needs + place)
         quality = word(german, f"{c}.j", "", f"{c}.j")
         return self.subject.render("nominative") + Phrase(

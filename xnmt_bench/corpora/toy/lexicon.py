@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -79,7 +80,8 @@ class Verb:
 class Lexicon:
     """All the words, by kind; adjectives, adverbs and surnames as (English, German).
 
-    Epicenes are nouns of one gender for people of both sexes.
+    Epicenes are nouns of one gender for people of both sexes. Forms are articles, pronouns and
+    endings by kind and case, and then by gender; those of auxiliaries are by person.
     """
 
     objects: tuple[Noun, ...]
@@ -91,6 +93,8 @@ class Lexicon:
     intransitive: tuple[Verb, ...]
     adjectives: tuple[tuple[str, str], ...]
     adverbs: tuple[tuple[str, str], ...]
+    forms: Mapping[str, Mapping[str, str]]
+    auxiliaries: Mapping[str, Mapping[str, str]]
 
 
 @lru_cache(maxsize=1)
@@ -100,7 +104,7 @@ def lexicon() -> Lexicon:
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         kind, *fields = line.split("\t")
-        # A dash holds the place of a missing particle.
+        # A dash holds the place of a missing particle or ending.
         rows.setdefault(kind, []).append([field.removeprefix("-") for field in fields])
     return Lexicon(
         objects=tuple(Noun(*row) for row in rows["noun"]),
@@ -112,4 +116,9 @@ def lexicon() -> Lexicon:
         intransitive=tuple(Verb(*row) for row in rows["intransitive"]),
         adjectives=tuple((e, g) for e, g in rows["adjective"]),
         adverbs=tuple((e, g) for e, g in rows["adverb"]),
+        forms={name: dict(zip("mfn", forms, strict=True)) for name, *forms in rows["form"]},
+        auxiliaries={
+            name: dict(zip(("third", "du", "Sie"), forms, strict=True))
+            for name, *forms in rows["auxiliary"]
+        },
     )

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, as_read, find_sets
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
+from xnmt_bench.corpora.suites.contrastive.reading import as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import EXPLAINED, SETTINGS, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio

@@ -7,7 +7,7 @@ from typing import Any
 
 from xnmt_bench.corpora.passage import nearest
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
-from xnmt_bench.corpora.suites.contrastive import Group
+from xnmt_bench.corpora.suites.contrastive.group import Group
 from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.store import fingerprint
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, Group
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.metrics.antecedent.passages import PassageCorpus

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite, bare, with_article
+from xnmt_bench.corpora.suites.consistency.pronouns import bare, with_article
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.metrics.consistency.mention_links import linked
 from xnmt_bench.morphology import Gender, GenderEvidence, Morphology
 

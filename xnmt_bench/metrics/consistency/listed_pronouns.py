@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite
+from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.measuring.listing import Listing, Matrix
 from xnmt_bench.metrics.consistency.judge import (

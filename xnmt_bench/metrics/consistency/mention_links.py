@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.formats.alignment import AlignmentFile, to_pharaoh
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
-from xnmt_bench.corpora.suites.consistency import Suite, bare, pairs
+from xnmt_bench.corpora.suites.consistency.outputs import pairs
+from xnmt_bench.corpora.suites.consistency.pronouns import bare
+from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import align_tokens, split_words
 from xnmt_bench.errors import DataError, NotApplicable

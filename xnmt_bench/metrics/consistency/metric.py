@@ -12,16 +12,11 @@ import numpy as np
 
 from xnmt_bench.corpora.formats.alignment import counts_from_one
 from xnmt_bench.corpora.sentence import Corpus, Links
-from xnmt_bench.corpora.suites.consistency import (
-    CHAINS,
-    OWN,
-    SUBSETS,
-    BringsSuite,
-    Resolver,
-    Suite,
-    chains,
-    read_suite,
-)
+from xnmt_bench.corpora.suites.consistency.chains import chains
+from xnmt_bench.corpora.suites.consistency.reading import CHAINS, OWN, BringsSuite, read_suite
+from xnmt_bench.corpora.suites.consistency.resolver import Resolver
+from xnmt_bench.corpora.suites.consistency.suite import Suite
+from xnmt_bench.corpora.suites.consistency.winomt import SUBSETS
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names

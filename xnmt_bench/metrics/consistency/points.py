@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.suites.consistency import Item
+from xnmt_bench.corpora.suites.consistency.suite import Item
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import MARKER
 from xnmt_bench.metrics.consistency.judge import JudgedPronoun

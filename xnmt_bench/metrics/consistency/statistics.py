@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from xnmt_bench.corpora.suites.consistency import SUBSETS, Item
+from xnmt_bench.corpora.suites.consistency.suite import Item
+from xnmt_bench.corpora.suites.consistency.winomt import SUBSETS
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS, PLURAL, JudgedPronoun
 from xnmt_bench.metrics.consistency.points import Pointing

@@ -8,7 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Corpus, Links, Sentence
-from xnmt_bench.corpora.suites.consistency import CHAINS, Suite, SuiteCorpus, translations
+from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
+from xnmt_bench.corpora.suites.consistency.outputs import translations
+from xnmt_bench.corpora.suites.consistency.reading import CHAINS
+from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.measuring.measurement import SENTENCES
 from xnmt_bench.metrics.consistency.mention_links import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.suites.contrastive import Group
+from xnmt_bench.corpora.suites.contrastive.group import Group
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import Measurement

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, as_read
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
+from xnmt_bench.corpora.suites.contrastive.reading import as_read
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import CAPPED, Evidence
 from xnmt_bench.measuring.units import Units, by_unit

@@ -9,12 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from xnmt_bench.resolvers.learnt.entities import (
-    SPEAKERS,
-    Entity,
-    join_names_and_nouns,
-    name_words,
-)
+from xnmt_bench.resolvers.learnt.entities import SPEAKERS, Entity, join_names_and_nouns, name_words
 from xnmt_bench.resolvers.learnt.lexicon import Lexicon
 from xnmt_bench.resolvers.learnt.mentions import Mention, find_mentions
 from xnmt_bench.resolvers.learnt.tokens import (
@@ -209,10 +204,7 @@ class Passage:
             "names_between": sum(m.kind == "name" for m in in_between),
             "same_pronoun_between": sum(m.pronoun == pronoun.pronoun for m in in_between),
             "place": place,
-            "first_in_sentence": not any(
-                self._firsts[n] >= mention.first - place and self._firsts[n] < mention.first
-                for n in range(bisect_left(self._firsts, mention.first))
-            ),
+            "first_in_sentence": not self._between(mention.first - place, mention.first),
             "length": mention.last - mention.first + 1,
             "bracketed": self._sums["brackets"][mention.first] > 0,
             "comma_before": mention.first > 0 and tokens[mention.first - 1].form == ",",
@@ -229,9 +221,7 @@ class Passage:
             "conjunction_pronoun": self._form(pronoun.first - 1) in CONJUNCTIONS,
             "subordinator_pronoun": self._form(pronoun.first - 1) in SUBORDINATORS,
             "same_clause": same_sentence
-            and not between["commas"]
-            and not between["subordinators"]
-            and not between["conjunctions"],
+            and not any(between[name] for name in ("commas", "subordinators", "conjunctions")),
             "entity_mentions": len(entity.mentions),
             "entity_names": len(names),
             "entity_same_pronouns": sum(m.kind == "pronoun" for m in entity.mentions),
@@ -245,8 +235,7 @@ class Passage:
             "long_name": max((m.last - m.first + 1 for m in names), default=0),
             "upper": head.form.isupper() and len(head.form) > 1,
         }
-        row |= {name: between[name] for name in BETWEEN}
-        return row
+        return row | {name: between[name] for name in BETWEEN}
 
     def _between(self, start: int, stop: int) -> list[Mention]:
         """Return the mentions that begin at or behind one token and before another."""
@@ -296,63 +285,14 @@ class Passage:
 
 
 BETWEEN = ("commas", "verbs", "conjunctions", "subordinators", "quotes")
-FEATURES = (
-    "pronoun",
-    "pronoun_role",
-    "pronoun_place",
-    "pronoun_sentence",
-    "role",
-    "candidate_subject",
-    "same_role",
-    "last_subject",
-    "own_subject",
-    "both_subjects",
-    "is_name",
-    "is_noun",
-    "mention_is_pronoun",
-    "only_pronouns",
-    "after",
-    "tokens_away",
-    "sentences_away",
-    "mentions_between",
-    "names_between",
-    "same_pronoun_between",
-    "place",
-    "first_in_sentence",
-    "length",
-    "bracketed",
-    "comma_before",
-    "comma_behind",
-    "and_before",
-    "and_behind",
-    "by_before",
-    "of_before",
-    "place_before",
-    "with_before",
-    "the_before",
-    "definite",
-    "preposition_pronoun",
-    "conjunction_pronoun",
-    "subordinator_pronoun",
-    "same_clause",
-    "entity_mentions",
-    "entity_names",
-    "entity_same_pronouns",
-    "earliest",
-    "is_earliest_name",
-    "gender_fit",
-    "gender_known",
-    "person",
-    "person_ending",
-    "plural",
-    "long_name",
-    "upper",
-    *BETWEEN,
-    "nearer",
-    "nearer_people",
-    "nearer_subjects",
-    "candidates",
-    "people",
-    "best_other_fit",
-    "is_nearest",
-)
+_NAMES = """
+pronoun pronoun_role pronoun_place pronoun_sentence role candidate_subject same_role last_subject
+own_subject both_subjects is_name is_noun mention_is_pronoun only_pronouns after tokens_away
+sentences_away mentions_between names_between same_pronoun_between place first_in_sentence length
+bracketed comma_before comma_behind and_before and_behind by_before of_before place_before
+with_before the_before definite preposition_pronoun conjunction_pronoun subordinator_pronoun
+same_clause entity_mentions entity_names entity_same_pronouns earliest is_earliest_name gender_fit
+gender_known person person_ending plural long_name upper commas verbs conjunctions subordinators
+quotes nearer nearer_people nearer_subjects candidates people best_other_fit is_nearest
+"""
+FEATURES = tuple(_NAMES.split())

@@ -9,7 +9,7 @@ from typing import ClassVar
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.options import Text
-from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, tidy, word_span
+from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, clusters_of_words
 from xnmt_bench.resolvers.learnt.model import WEIGHTS, Model
 from xnmt_bench.store import file_hash
 
@@ -36,12 +36,9 @@ class Learnt(Resolver):
         for sentence in sentences:
             # Without its neighbours, since a system reads its sentences one by one.
             passage = self._model.resolve(sentence.source)
-            starts, tokens = character_starts(sentence.source), passage.tokens
-            yield tidy(
-                [
-                    span
-                    for m in entity.mentions
-                    if (span := word_span(starts, tokens[m.first].start, tokens[m.last].end))
-                ]
+            tokens = passage.tokens
+            clusters = (
+                ((tokens[m.first].start, tokens[m.last].end) for m in entity.mentions)
                 for entity in passage.entities
             )
+            yield clusters_of_words(character_starts(sentence.source), clusters)

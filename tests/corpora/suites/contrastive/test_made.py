@@ -6,8 +6,8 @@ from hashlib import sha256
 import pytest
 
 from xnmt_bench.corpora.sentence import SPLITS, Sentence
-from xnmt_bench.corpora.suites.contrastive import Variant
 from xnmt_bench.corpora.suites.contrastive.build import build, exchanges
+from xnmt_bench.corpora.suites.contrastive.group import Variant
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.toy.discourse import TOPICS, ToyDiscourse
 from xnmt_bench.errors import DataError, XnmtError

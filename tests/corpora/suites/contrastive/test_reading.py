@@ -6,14 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from xnmt_bench.corpora.suites.contrastive import (
-    ContrastiveSet,
-    Group,
-    Variant,
-    find_sets,
-    read_sets,
-    to_lines,
-)
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant, to_lines
+from xnmt_bench.corpora.suites.contrastive.reading import find_sets, read_sets
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.errors import DataError, XnmtError
 

@@ -16,15 +16,8 @@ from xnmt_bench.parsing import parse_count
 GENDERS: Mapping[str, Gender] = {"Male": "m", "Female": "f"}
 SETS = {"1": ("pro",), "-1": ("anti",), "0": ()}
 SENTENCE, PRONOUN, NOUN, GENDER = "sentence_text", "g", "profession", "predicted gender"
-NEEDED = (
-    SENTENCE,
-    PRONOUN,
-    NOUN,
-    GENDER,
-    f"{PRONOUN}_first_index",
-    f"{NOUN}_first_index",
-    "stereotype",
-)
+PLACES = (f"{PRONOUN}_first_index", f"{NOUN}_first_index")
+NEEDED = (SENTENCE, PRONOUN, NOUN, GENDER, *PLACES, "stereotype")
 
 
 def bug(data: Path, language: str) -> Suite:
@@ -40,7 +33,7 @@ def bug(data: Path, language: str) -> Suite:
     for line, row in csv_rows(path, NEEDED):
         try:
             words = split_words(row[SENTENCE])
-            places = [parse_count(row[f"{name}_first_index"]) for name in (PRONOUN, NOUN)]
+            places = [parse_count(row[name]) for name in PLACES]
             gender, sets = GENDERS[row[GENDER]], SETS[row["stereotype"]]
         except (ValueError, KeyError) as error:
             raise DataError(path, line, f"not readable: {error}") from None

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.suites.consistency.pronouns import THINGS, bare
 from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Span, Suite, left_out
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import json_object, text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
-from xnmt_bench.parsing import parse_json
 
 ANSWERS = (1, 2)
-NEEDED = (
-    "sentence",
-    "answer",
-    *(
-        f"{name}{n}{end}"
-        for n in ANSWERS
-        for name, end in (("translation", ""), ("pronoun", ""), ("referent", "_en"))
-    ),
-)
+FIELDS = ("translation{}", "pronoun{}", "referent{}_en")
+NEEDED = ("sentence", "answer", *(field.format(n) for n in ANSWERS for field in FIELDS))
 
 
 def wino_x(data: Path, language: str) -> Suite:
@@ -49,7 +40,8 @@ def wino_x(data: Path, language: str) -> Suite:
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _last_span(words, name) for n, name in named.items()}
         forms = [_form(word) for word in words]
-        pronouns = next((places for noun in THINGS if (places := _all(forms, noun))), [])
+        by_noun = ([n for n, form in enumerate(forms) if form == noun] for noun in THINGS)
+        pronouns = next(filter(None, by_noun), [])
         expected = bare(row[f"pronoun{right}"])
         if lost := [name for n, name in named.items() if not spans[n]]:
             problems[number] = f"no {lost[0]!r} in the sentence"
@@ -73,12 +65,7 @@ def wino_x(data: Path, language: str) -> Suite:
 
 
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
-    try:
-        row = parse_json(text)
-    except JSONDecodeError as error:
-        raise DataError(path, number, f"no JSON: {error.msg}") from None
-    if not isinstance(row, dict):
-        raise DataError(path, number, "no JSON object")
+    row = json_object(path, number, text)
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(path, number, f"no {missing[0]!r}")
     # As text, since files have the answer as a number or in quotes.
@@ -92,10 +79,6 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
 def _form(word: str) -> str:
     """Return a word in the form that is compared: `It's` is `it`, `bag's` is `bag`."""
     return re.sub(r"['’]s$", "", bare(word))
-
-
-def _all(forms: Sequence[str], form: str) -> list[int]:
-    return [n for n, word_form in enumerate(forms) if word_form == form]
 
 
 def _last_span(words: Sequence[str], name: str) -> Span:

@@ -17,16 +17,8 @@ GENDERS: Mapping[str, Gender] = {"male": "m", "female": "f", "neutral": "n"}
 SUBSETS = ("pro", "anti")  # stereotypical and anti-stereotypical
 LONGEST = 1000  # words of a sentence; a longer span is an error of the file
 NEITHER = "-"  # the set of a line that is in none of them
-NEEDED = (
-    "line",
-    "gender",
-    "set",
-    "entity_first",
-    "entity_last",
-    "other_first",
-    "other_last",
-    "pronoun",
-)
+PLACES = ("entity_first", "entity_last", "other_first", "other_last")
+NEEDED = ("line", "gender", "set", *PLACES, "pronoun")
 
 
 def winomt(data: Path, language: str) -> Suite:

@@ -16,9 +16,10 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
+from xnmt_bench.corpora.exchange.substitutes import exchanged, longest_entries
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 
@@ -46,7 +47,9 @@ class Exchange:
     def versions(self, text: str) -> list[str] | None:
         """Return the sentence in each form; empty without one, None if it is ambiguous."""
         words = split_words(text)
-        matches = list(self._find_forms(words))
+        # Longest first: a form of two words may begin with another form.
+        longest = max(map(len, self.forms), default=0)
+        matches = list(longest_entries(words, longest, self._of))
         taken = {i for start, form in matches for i in range(start, start + len(form))}
         # A form that is exchanged is not a sign of the other address.
         kept_words = [word for i, word in enumerate(words) if i not in taken]
@@ -58,20 +61,10 @@ class Exchange:
         if _any(self.unless, kept_words):
             return None
         count = len(self._of(matches[0][1]))
-        return [self._written(words, matches, version) for version in range(count)]
-
-    def _find_forms(self, words: Sequence[str]) -> Iterator[tuple[int, Words]]:
-        """Yield where forms stand, the longest first where several begin."""
-        longest, start = max(map(len, self.forms), default=0), 0
-        while start < len(words):
-            # Longest first: a form of two words may begin with another form.
-            for size in range(min(longest, len(words) - start), 0, -1):
-                form = tuple(words[start : start + size])
-                if self._of(form):
-                    yield start, form
-                    start += size - 1  # and one more below
-                    break
-            start += 1
+        return [
+            exchanged(words, ((start, form, self._of(form)[n]) for start, form in matches))
+            for n in range(count)
+        ]
 
     def _of(self, form: Words) -> tuple[Words, ...]:
         """Return a form's versions; one that begins a sentence may have a capital."""
@@ -80,15 +73,6 @@ class Exchange:
         lowered = (form[0][:1].lower() + form[0][1:], *form[1:])
         versions = self.forms.get(lowered, ()) if lowered != form else ()
         return tuple((w[0][:1].upper() + w[0][1:], *w[1:]) for w in versions)
-
-    def _written(
-        self, words: Sequence[str], matches: Sequence[tuple[int, Words]], version: int
-    ) -> str:
-        written, end = list[str](), 0
-        for start, form in matches:
-            written += [*words[end:start], *self._of(form)[version]]
-            end = start + len(form)
-        return " ".join([*written, *words[end:]])
 
 
 def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
@@ -121,8 +105,8 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
     names: dict[str, dict[Words, tuple[Words, ...]]] = {}
     formal = set[str]()
     patterns: dict[str, list[str]] = {"informal": [], "unless": []}
-    for number, line in enumerate(lines(path), start=1):
-        kind, *fields = decode_line(line, path, number).split("\t")
+    for number, line in text_lines(path):
+        kind, *fields = line.split("\t")
         if kind == ADDRESS and len(fields) == 2:
             versions = _forms(path, number, fields, written)
             address[versions[0]] = versions

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from xnmt_bench.corpora.formats.clusters import letters
-from xnmt_bench.corpora.suites.contrastive.files import parse_distance, read_groups, records_of
+from xnmt_bench.corpora.suites.contrastive.files import (
+    groups_of,
+    parse_distance,
+    read_groups,
+    records_of,
+)
 from xnmt_bench.corpora.suites.contrastive.group import (
     Antecedent,
     ContrastiveSet,
@@ -20,7 +26,7 @@ from xnmt_bench.corpora.suites.contrastive.group import (
     Variant,
     checked,
 )
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import COUNT
@@ -48,7 +54,11 @@ def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
     """
     lang_pair = lang_pair or _pair_of_texts(folder)
     languages = _split_pair(lang_pair)
-    texts = [_find(folder, "text", language) for language in languages]
+    # A missing file is named by the reader of lines.
+    texts = [
+        next(iter(_files(folder, "text", language)), folder / f"contrapro.text.{language}")
+        for language in languages
+    ]
     group_rows = _table(folder) if (folder / "groups.tsv").is_file() else _of_json(folder)
     source, target = map(_lines, texts)
     expected = 0
@@ -118,8 +128,8 @@ class _GroupRow(NamedTuple):
 
 def _table(folder: Path) -> Iterator[_GroupRow]:
     path = folder / "groups.tsv"
-    for number, line in enumerate(lines(path), start=1):
-        fields = decode_line(line, path, number).split("\t")
+    for number, text in text_lines(path):
+        fields = text.split("\t")
         if number == 1 and fields[0] == COLUMNS[0]:
             continue
         if len(fields) != len(COLUMNS):
@@ -140,8 +150,7 @@ def _distance(text: str) -> int | None:
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
     path = _existing(folder / "contrapro.json")
     first = 0
-    for number, record in enumerate(records_of(path)):
-        group = _group(path, number, record)
+    for number, group in enumerate(groups_of(path, records_of(path), _group)):
         size = len(group.variants)
         columns = group.pronoun, group.distance, group.antecedent
         yield _GroupRow((path, None), number, first, size, *columns)
@@ -168,14 +177,14 @@ def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> C
     Raises:
         DataError: a group lacks a field, or the files beside it are of another length.
     """
-    groups = [_group(path, number, record) for number, record in enumerate(records)]
+    groups = groups_of(path, records, _group)
     stem = path.name.removesuffix(".gz").removesuffix(".json")
     chosen = path.with_name(f"{stem}.groups")
     numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
     if len(numbers) != len(groups):
         raise DataError(chosen, None, f"{len(numbers)} groups, but {path} has {len(groups)}")
     # Without the text files the groups have no context.
-    if any(_find(path.parent, "text", language).is_file() for language in _split_pair(lang_pair)):
+    if any(_files(path.parent, "text", language) for language in _split_pair(lang_pair)):
         text_groups = from_folder(path.parent, lang_pair).groups
         if numbers and max(numbers) >= len(text_groups):
             raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
@@ -197,43 +206,27 @@ def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group
         raise DataError(path, None, f"group {number} is another one in the text files beside it")
     context = beside.variants[0].context
     variants = tuple(Variant(v.text, context) for v in group.variants)
+    return replace(group, variants=variants, source_context=beside.source_context)
+
+
+def _group(record: dict[str, Any]) -> Group:
+    distance = parse_distance(record["ante distance"], "ante distance")
+    # The true translation is the first variant.
+    texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
+    if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
+        raise ValueError("a segment is no text")
+    antecedent = None
+    if distance is not None and (phrase := record.get("src ante phrase")):
+        antecedent = Antecedent(distance, tuple(split_words(phrase)))
     return Group(
-        group.source,
-        variants,
-        group.true,
-        beside.source_context,
-        distance=group.distance,
-        pronoun=group.pronoun,
-        antecedent=group.antecedent,
+        record["src segment"],
+        tuple(map(Variant, texts)),
+        0,
+        distance=distance,
+        # A pronoun that begins a sentence would else be a part of its own.
+        pronoun=record["ref pronoun"].lower(),
+        antecedent=antecedent,
     )
-
-
-def _group(path: Path, number: int, record: dict[str, Any]) -> Group:
-    try:
-        distance = parse_distance(record["ante distance"], "ante distance")
-        # The true translation is the first variant.
-        texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
-        if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
-            raise ValueError("a segment is no text")
-        true, *variants = map(Variant, texts)
-        antecedent = None
-        if distance is not None and (phrase := record.get("src ante phrase")):
-            antecedent = Antecedent(distance, tuple(split_words(phrase)))
-        return checked(
-            Group(
-                record["src segment"],
-                (true, *variants),
-                0,
-                distance=distance,
-                # A pronoun that begins a sentence would else be a part of its own.
-                pronoun=record["ref pronoun"].lower(),
-                antecedent=antecedent,
-            )
-        )
-    except KeyError as error:
-        raise DataError(path, None, f"group {number}: no field {error}") from None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(path, None, f"group {number}: {error}") from None
 
 
 def _existing(path: Path) -> Path:
@@ -242,24 +235,21 @@ def _existing(path: Path) -> Path:
     return packed if packed.is_file() else path
 
 
-def _find(folder: Path, suffix: str, language: str) -> Path:
-    """Return a file of the set in the folder or in one within it."""
+def _files(folder: Path, suffix: str, language: str) -> list[Path]:
+    """Return the files of the set of one name, in the folder and in those within it."""
     name = f"contrapro.{suffix}.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
-    paths = [path for place in places if (path := _existing(place / name)).is_file()]
-    return paths[0] if paths else folder / name
+    return [path for place in places if (path := _existing(place / name)).is_file()]
 
 
 def _lines(path: Path) -> list[str]:
-    return [decode_line(line, path, n).strip() for n, line in enumerate(lines(path), start=1)]
+    return [text.strip() for _, text in text_lines(path)]
 
 
 def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     """Return the context of each line, the nearest sentence last; empty lines are left out."""
-    name = f"contrapro.context.{language}"
-    places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
     # All are read, since only their lengths tell how deep each context is.
-    lines_by_path = {p: _lines(p) for place in places if (p := _existing(place / name)).is_file()}
+    lines_by_path = {path: _lines(path) for path in _files(folder, "context", language)}
     for path, lines_of in lines_by_path.items():
         if not count or len(lines_of) % count:
             problem = f"{len(lines_of)} lines, which is no multiple of the {count} of the text"

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from json import JSONDecodeError
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.suites.contrastive.group import Group, checked
+from xnmt_bench.corpora.text import json_at, text_lines
 from xnmt_bench.errors import DataError
-from xnmt_bench.parsing import parse_count, parse_json
+from xnmt_bench.parsing import parse_count
 
 
 def records_of(path: Path) -> list[Any]:
     """Return the list that is in a JSON file, plain or gzip; a DataError where none is."""
-    text = "\n".join(decode_line(line, path, n) for n, line in enumerate(lines(path), start=1))
-    try:
-        records = parse_json(text)
-    except JSONDecodeError as error:
-        raise DataError(path, error.lineno, f"no JSON: {error.msg}") from None
+    records = json_at(path, 1, "\n".join(text for _, text in text_lines(path)))
     if not isinstance(records, list):
         raise DataError(path, None, "not a list of groups")
     return records
+
+
+def groups_of(
+    path: Path, records: Sequence[Any], read: Callable[[dict[str, Any]], Group]
+) -> list[Group]:
+    """Return the groups of some records.
+
+    Args:
+        path: of the file, for messages.
+        records: as JSON has them.
+        read: returns the group of a record.
+
+    Raises:
+        DataError: a record lacks a field, or is no group.
+    """
+    groups = []
+    for number, record in enumerate(records):
+        try:
+            groups.append(checked(read(record)))
+        except KeyError as error:
+            raise DataError(path, None, f"group {number}: no field {error}") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(path, None, f"group {number}: {error}") from None
+    return groups
 
 
 def parse_distance(value: Any, name: str) -> int | None:
@@ -49,8 +70,8 @@ def read_groups(path: Path) -> list[int]:
         DataError: a line is not a group's number, or is there twice.
     """
     numbers, read = list[int](), set[int]()
-    for number, line in enumerate(lines(path), start=1):
-        text = decode_line(line, path, number).strip()
+    for number, line in text_lines(path):
+        text = line.strip()
         try:
             numbers.append(parse_count(text))
         except ValueError:

@@ -8,17 +8,15 @@ docs/guide/contrastive.md lists the fields.
 
 from __future__ import annotations
 
-from json import JSONDecodeError
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant, checked
-from xnmt_bench.corpora.text import decode_line, lines
+from xnmt_bench.corpora.text import json_at, text_lines
 from xnmt_bench.errors import DataError
 from xnmt_bench.options import Natural, Text
-from xnmt_bench.parsing import parse_json
 
 Sentences = Annotated[list[Text], Field(min_length=1)]
 
@@ -85,8 +83,8 @@ def read_plain(path: Path, pair: str | None = None) -> list[ContrastiveSet]:
             languages than `pair`.
     """
     header, groups = None, dict[str, list[Group]]()
-    for number, line in enumerate(lines(path), start=1):
-        fields = _object(path, number, decode_line(line, path, number))
+    for number, text in text_lines(path):
+        fields = json_at(path, number, text)
         try:
             if header is None:
                 header = Header.model_validate(fields)
@@ -117,10 +115,3 @@ def read_plain(path: Path, pair: str | None = None) -> list[ContrastiveSet]:
         )
         for phenomenon, phenomenon_groups in groups.items()
     ]
-
-
-def _object(path: Path, number: int, text: str) -> Any:
-    try:
-        return parse_json(text)
-    except JSONDecodeError as error:
-        raise DataError(path, number, f"no JSON: {error.msg}") from None

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from xnmt_bench.corpora.suites.contrastive.files import parse_distance
-from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant, checked
-from xnmt_bench.errors import DataError
+from xnmt_bench.corpora.suites.contrastive.files import groups_of, parse_distance
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant
 
 BETWEEN = re.compile(r"(?:^|\s)_eos(?=\s|$)")  # sentences
 
@@ -19,15 +18,7 @@ def from_voita(path: Path, records: list[dict[str, Any]], lang_pair: str) -> Con
     Raises:
         DataError: a group lacks a field, or source and target differ in sentences.
     """
-    groups = []
-    for number, record in enumerate(records):
-        try:
-            groups.append(_group(record))
-        except KeyError as error:
-            raise DataError(path, None, f"group {number}: no field {error}") from None
-        except (ValueError, TypeError) as error:
-            raise DataError(path, None, f"group {number}: {error}") from None
-    return ContrastiveSet(path.name.split(".")[0], lang_pair, groups)
+    return ContrastiveSet(path.name.split(".")[0], lang_pair, groups_of(path, records, _group))
 
 
 def _group(record: dict[str, Any]) -> Group:
@@ -48,7 +39,7 @@ def _group(record: dict[str, Any]) -> Group:
     true = record["true_ind"]
     if type(true) is not int:
         raise ValueError(f"true_ind is {true!r}")
-    return checked(Group(source, tuple(variants), true, tuple(source_context), distance=distance))
+    return Group(source, tuple(variants), true, tuple(source_context), distance=distance)
 
 
 def _sentences(text: str) -> list[str]:
