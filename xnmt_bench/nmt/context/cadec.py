@@ -65,17 +65,8 @@ class CADec(LinearOutput, TwoStep):
         tied: bool = True,
         second_layers: Few = 6,
     ) -> None:
-        super().__init__(
-            source_subwords,
-            target_subwords,
-            layers=layers,
-            heads=heads,
-            dimension=dimension,
-            feed_forward=feed_forward,
-            dropout=dropout,
-            pre_norm=pre_norm,
-            tied=tied,
-        )
+        sizes = (layers, heads, dimension, feed_forward, dropout, pre_norm, tied)
+        super().__init__(source_subwords, target_subwords, *sizes)
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.second = SecondPass(second_layers, *size)
         # A layer of its own, since the base's does not learn.

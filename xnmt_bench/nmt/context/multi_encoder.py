@@ -10,18 +10,16 @@ sentence; other shapes as in `nmt.base`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
-from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.base import Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import TwoStep
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
 from xnmt_bench.options import Few, Rate, Size
 
@@ -118,17 +116,8 @@ class MultiEncoder(TwoStep):
         pre_norm: bool = False,
         tied: bool = True,
     ) -> None:
-        super().__init__(
-            source_subwords,
-            target_subwords,
-            layers=layers,
-            heads=heads,
-            dimension=dimension,
-            feed_forward=feed_forward,
-            dropout=dropout,
-            pre_norm=pre_norm,
-            tied=tied,
-        )
+        sizes = (layers, heads, dimension, feed_forward, dropout, pre_norm, tied)
+        super().__init__(source_subwords, target_subwords, *sizes)
         self.context = ContextAttention(dimension, heads, feed_forward, dropout)
 
     @classmethod
@@ -193,7 +182,7 @@ class MultiEncoder(TwoStep):
         """Decode a teacher-forced prefix: states (B, T, D)."""
         return self.base.decode(encoding, input_BTD)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.prefix(encoding)
 
