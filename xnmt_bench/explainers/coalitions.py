@@ -38,12 +38,7 @@ class Coalitions:
     """
 
     def __init__(
-        self,
-        model: NMTModel,
-        batch: Batch,
-        objective: Objective,
-        positions: int,
-        removal: Removal,
+        self, model: NMTModel, batch: Batch, objective: Objective, positions: int, removal: Removal
     ) -> None:
         self._model, self._batch, self._objective = model, batch, objective
         self._words_TC = objective.words(model, batch)[0]

@@ -59,13 +59,8 @@ class SharedPass:
         self._model, self._together, self._objective = model, together, objective
         self._words_BTC = objective.words(model, batch) if words_BTC is None else words_BTC
         self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
-        embeddings = embeddings or embed(model, batch)
-        self.inputs = tuple(
-            # Leaves of the graph: weights need no gradients, and embedding tables are left as they
-            # were.
-            x.detach().requires_grad_()
-            for x in embeddings
-        )
+        # Leaves of the graph: weights need no gradients, and embedding tables stay as they were.
+        self.inputs = tuple(x.detach().requires_grad_() for x in embeddings or embed(model, batch))
         with self._recorded():
             self._prefix = model.prefix(model.encode(self.inputs[0], batch.layout))
         self._start, self._end = 0, len(self._explained_T)

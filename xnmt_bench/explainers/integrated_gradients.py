@@ -49,11 +49,8 @@ class IntegratedGradients(ObjectiveExplainer):
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         """Sum over points; T backward passes at each."""
-        return in_parts(
-            batch,
-            lambda _, t: positions // (t * chunk_of(t)),
-            partial(self._integrate, model, positions),
-        )
+        explain = partial(self._integrate, model, positions)
+        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), explain)
 
     def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, ...]:
         """Return scores over source ids (B, T, S), decoder inputs (B, T, T), and the gap (B, T)."""
@@ -97,12 +94,7 @@ class IntegratedGradients(ObjectiveExplainer):
 
     @torch.no_grad()
     def _value(
-        self,
-        model: NMTModel,
-        part: Batch,
-        source_BSD: Tensor,
-        input_BTD: Tensor,
-        words_BTC: Tensor,
+        self, model: NMTModel, part: Batch, source_BSD: Tensor, input_BTD: Tensor, words_BTC: Tensor
     ) -> Tensor:
         """Return the number that is explained at some embeddings, (B, T)."""
         states_BTD = model.decode(model.encode(source_BSD, part.layout), input_BTD)

@@ -69,12 +69,7 @@ class Ablation:
     """
 
     def __init__(
-        self,
-        model: NMTModel,
-        batch: Batch,
-        positions: int,
-        objective: Objective,
-        removal: Removal,
+        self, model: NMTModel, batch: Batch, positions: int, objective: Objective, removal: Removal
     ) -> None:
         self._model, self._batch, self._positions = model, batch, positions
         self._objective, self._words_BTC = objective, objective.words(model, batch)

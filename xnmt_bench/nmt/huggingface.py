@@ -239,26 +239,14 @@ class HuggingFaceModel(NMTModel):
         encoding = Encoding(encoded.last_hidden_state, batch.layout, (mask,))
         decoded = self._decode(encoding, self.embed_target(batch.input_BT), **kept)
         apart = partial(take_apart, post_norm=self.model.config.model_type in POST_NORM)
-        encoder = [
-            apart(attention, weights, states, None)
-            for [attention], weights, states in zip(
-                attentions(self.model.get_encoder()),
-                encoded.attentions,
-                encoded.hidden_states[:-1],
-                strict=True,
-            )
-        ]
-        decoder = []
-        for (to_itself, to_source), self_weights, cross_weights, states in zip(
-            attentions(self.model.get_decoder()),
-            decoded.attentions,
-            decoded.cross_attentions,
-            decoded.hidden_states[:-1],
-            strict=True,
-        ):
-            first = apart(to_itself, self_weights, states, None)
-            second = apart(to_source, cross_weights, first.output_BQD, encoding.states_BSD)
-            decoder.append((first, second))
+        encoder, decoder = [], []
+        # Behind the states that each layer reads stand those of the last one.
+        for n, [attention] in enumerate(attentions(self.model.get_encoder())):
+            encoder.append(apart(attention, encoded.attentions[n], encoded.hidden_states[n], None))
+        for n, (to_itself, to_source) in enumerate(attentions(self.model.get_decoder())):
+            first = apart(to_itself, decoded.attentions[n], decoded.hidden_states[n], None)
+            read_BQD, weights = first.output_BQD, decoded.cross_attentions[n]
+            decoder.append((first, apart(to_source, weights, read_BQD, encoding.states_BSD)))
         words = self._words(encoding.layout)
         return Blocks(encoder, decoder, source=words, inputs=slice(self._framed, None))
 
@@ -302,7 +290,8 @@ class HuggingFaceModel(NMTModel):
         """Return unnormalised log-probabilities (..., V)."""
         # A copy, so that it may be changed in place.
         our_logits = self._their_logits(states).index_select(-1, self.target_ids)
-        return self.target_subwords.ids.possible(our_logits)
+        our_logits[..., self.target_subwords.ids.unpredictable] = -torch.inf
+        return our_logits
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """Yield the logits of one part of V after another, (R, P)."""

@@ -145,17 +145,12 @@ class MultiEncoder(TwoStep):
         sentences, last_B = Sentences(number_BS), number_BS.amax(1)
         h_NLD = self.base.encoder_states(sentences.split(source_BSD), sentences.layout)
         current_N = sentences.number_N == last_B[sentences.row_N]
-        row_M = sentences.row_N[~current_N]
-        place_M = (last_B[row_M] - sentences.number_N[~current_N]) - 1  # the nearest first
+        before_N = ~current_N
+        row_M = sentences.row_N[before_N]
+        place_M = (last_B[row_M] - sentences.number_N[before_N]) - 1  # the nearest first
         out_NLD = h_NLD.clone()
-        read_BCD = self.context(
-            h_NLD[current_N],
-            h_NLD[~current_N],
-            sentences.mask_NL[~current_N],
-            row_M,
-            place_M,
-            weights,
-        )
+        contexts = (h_NLD[before_N], sentences.mask_NL[before_N], row_M, place_M)
+        read_BCD = self.context(h_NLD[current_N], *contexts, weights)
         out_NLD[current_N] = read_BCD.to(out_NLD.dtype)  # autocast may have chosen another
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 
