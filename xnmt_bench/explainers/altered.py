@@ -38,7 +38,7 @@ class OfAnother(Explainer):
         """Return what the other explainer learns."""
         return self._other.prepare(train)
 
-    def of_other(self, model: NMTModel, batch: Batch) -> Relevance:
+    def explain_by_other(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return the other explainer's relevance."""
         # Here and not in `__init__`: the pipeline sets `learnt` after it has made the explainer.
         self._other.learnt = self.learnt
@@ -62,7 +62,7 @@ class Altered(OfAnother):
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return the other explainer's relevance, altered for each step and side."""
-        relevance = self.of_other(model, batch)
+        relevance = self.explain_by_other(model, batch)
         drawn = self._draw.relevance(model, batch)
         words_BS, words_BT = (~is_special(x)[:, None] for x in (batch.source_BS, batch.target_BT))
         # None where the other explainer scores source words alone.

@@ -29,7 +29,7 @@ class Alti(BlockExplainer):
         XnmtError: the model has no such layer or head.
     """
 
-    def by_layer(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Roll contributions through encoder and decoder."""
         states_BSD = blocks.encoder[0].input_BQD
         source_BSS = torch.eye(states_BSD.shape[1]).to(states_BSD)

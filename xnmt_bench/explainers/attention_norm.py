@@ -27,7 +27,7 @@ class AttentionNorm(BlockExplainer):
 
     attends: ClassVar[bool] = True
 
-    def by_layer(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Return norms."""
         # A layer has its self-attention first and its attention to the source second.
         of_input_BLTT, of_source_BLTS = (

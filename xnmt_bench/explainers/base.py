@@ -162,15 +162,13 @@ class Explainer(ABC):
         passages = []
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, str):
-                passages.append(translated(model, Passage(pair, ""), beam))
-                continue
-            texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
-            if not isinstance(pair, Passage) and texts != [str, str]:
-                problem = (
-                    f"pair {number} is {pair!r}, not a source or a (source, target) pair of texts"
-                )
-                raise XnmtError(problem)
-            passages.append(pair if isinstance(pair, Passage) else Passage(*pair))
+                pair = translated(model, Passage(pair, ""), beam)
+            elif not isinstance(pair, Passage):
+                if not isinstance(pair, tuple | list) or [*map(type, pair)] != [str, str]:
+                    problem = "not a source or a (source, target) pair of texts"
+                    raise XnmtError(f"pair {number} is {pair!r}, {problem}")
+                pair = Passage(*pair)
+            passages.append(pair)
         return [self._explain(model, passage) for passage in passages]
 
     def _explain(self, model: NMTModel, passage: Passage) -> Explanation:

@@ -65,7 +65,7 @@ class FrequencyCode(Rarest):
         Raises:
             XnmtError: `prepare` has not run.
         """
-        counts, labels_BT1 = self.counts(batch), require_labels(batch)[:, :, None]
+        counts, labels_BT1 = self.count_words(batch), require_labels(batch)[:, :, None]
         bands = (torch.log2(x + 1.0).floor().to(labels_BT1.device)[:, None] for x in counts)
         return Relevance.of_inputs(batch, *(_hash(band_B1X, labels_BT1) for band_B1X in bands))
 

@@ -57,7 +57,7 @@ class Diluted(OfAnother):
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return one or the other relevance for all words of a step."""
-        honest, other = self._honest.relevance(model, batch), self.of_other(model, batch)
+        honest, other = self._honest.relevance(model, batch), self.explain_by_other(model, batch)
         # Column 0 exists at every step, and each draw there is uniform.
         drawn_BT = self._draw.relevance(model, batch).source_BTS[:, :, 0]
         # Whole decisions and both sides: a rule then comes from one explainer alone.

@@ -78,9 +78,9 @@ class BlockExplainer(Explainer):
             NotApplicable: the model's blocks cannot be read.
         """
         blocks = model.attention_blocks(batch)
-        words = blocks.of_words(*self.by_layer(blocks))
+        words = blocks.of_words(*self.score_layers(blocks))
         return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
 
     @abstractmethod
-    def by_layer(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Return scores of source states (B, L, T, S) and of decoder inputs (B, L, T, T)."""

@@ -35,11 +35,11 @@ class Rarest(Explainer):
         steps, device = batch.target_BT.shape[1], batch.source_BS.device
         source_BTS, input_BTT = (
             -torch.log1p(count_BX).float().to(device)[:, None].expand(-1, steps, -1)
-            for count_BX in self.counts(batch)
+            for count_BX in self.count_words(batch)
         )
         return Relevance.of_inputs(batch, source_BTS, input_BTT)
 
-    def counts(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def count_words(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return how often each source id (B, S) and decoder input (B, T) is in the training text.
 
         Returns:

@@ -29,7 +29,7 @@ class ValueZeroing(BlockExplainer):
         XnmtError: the model has no such layer or head.
     """
 
-    def by_layer(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Roll the blocks' scores through encoder and decoder."""
         encoder = [self._shares(block) for block in blocks.encoder]
         decoder = [(self._shares(block), self._shares(cross)) for block, cross in blocks.decoder]

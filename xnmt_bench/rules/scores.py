@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,4 +64,5 @@ class DecisionScores:
 
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
         """Return some of the decisions, by a mask or by their places."""
-        return DecisionScores(*(None if x is None else x[chosen_N] for x in vars(self).values()))
+        columns: list[Any] = [x if x is None else x[chosen_N] for x in vars(self).values()]
+        return DecisionScores(*columns)

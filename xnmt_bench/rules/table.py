@@ -267,8 +267,8 @@ def shard_relevance(path: Path) -> Iterator[SentenceRelevance]:
         StoreError: the shard is not readable, or a number is missing or too great.
     """
     # What others made need not say the probability.
-    known = (PROBABILITY,) if PROBABILITY in column_names(path) else ()
-    columns = read_columns(path, (*RELEVANCE_COLUMNS, *known))
+    optional = (PROBABILITY,) if PROBABILITY in column_names(path) else ()
+    columns = read_columns(path, (*RELEVANCE_COLUMNS, *optional))
     unknown_N = np.full(len(columns["step"]), np.nan)
     probability_N = columns.get(PROBABILITY, unknown_N).astype(np.float64)
     for rows in sentence_rows(columns["sentence"]):

@@ -62,9 +62,9 @@ def open_fairseq(
     codes, vocabularies = (source_codes, target_codes), (source_vocabulary, target_vocabulary)
     source, target = (
         DictionarySubwords(
-            folder / f"dict.{language}.txt", *files, vocabulary_threshold, glossaries
+            folder / f"dict.{language}.txt", code, vocabulary, vocabulary_threshold, glossaries
         )
-        for language, *files in zip(languages, codes, vocabularies, strict=True)
+        for language, code, vocabulary in zip(languages, codes, vocabularies, strict=True)
     )
     for side, subwords in (("encoder", source), ("decoder", target)):
         # Another dictionary than it was trained with shows in the number of words.
