@@ -41,11 +41,10 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.device import CPU, Precision, arithmetic, device_of, find_device
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.base import NMTModel, Prefix
 from xnmt_bench.nmt.batch import Batch, Encoding, Layout
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.loading import build_model
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.registry import load_explainer
 
 POSITIONS = 8192  # decoder positions a call, the same for both ways

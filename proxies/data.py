@@ -93,15 +93,12 @@ class VisibleWords:
             k: words a side.
             generator: of the draws.
         """
-        sentence_B = self.sentence_N[rows]
-        words, positions = [], []
-        for side, count_N in (
-            (self.source, self.source_count_N),
-            (self.prefix, self.prefix_count_N),
-        ):
-            ids_BK, positions_BK = side.drawn(sentence_B, count_N[rows], k, generator)
-            words.append(ids_BK)
-            positions.append(positions_BK)
+        sides = (self.source, self.source_count_N), (self.prefix, self.prefix_count_N)
+        drawn = [
+            side.drawn(self.sentence_N[rows], count_N[rows], k, generator)
+            for side, count_N in sides
+        ]
+        words, positions = zip(*drawn, strict=True)
         columns = [self.label_N[rows][:, None], *words, *positions]
         return np.concatenate(columns, axis=1, dtype=np.int32)
 

@@ -20,11 +20,7 @@ class FN(Proxy):
     """
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        dimension: Size = 256,
-        hidden: Size = 512,
-        dropout: Rate = 0.1,
+        self, vocabulary: Vocabulary, dimension: Size = 256, hidden: Size = 512, dropout: Rate = 0.1
     ) -> None:
         super().__init__()
         self.k = vocabulary.k

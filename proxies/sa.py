@@ -33,23 +33,12 @@ class SA(Proxy):
     ) -> None:
         super().__init__()
         self.embedding = RuleEmbedding(vocabulary, dimension, True, sentence_positions)
-        inner = feed_forward or 4 * dimension
-        layer = nn.TransformerEncoderLayer(
-            # Norms come first, with which training is stable without a warm-up.
-            dimension,
-            heads,
-            inner,
-            dropout,
-            batch_first=True,
-            norm_first=True,
-        )
-        self.encoder = nn.TransformerEncoder(
-            # Norms that come first rule out nested tensors, of which PyTorch warns if they stay on.
-            layer,
-            layers,
-            norm=nn.LayerNorm(dimension),
-            enable_nested_tensor=False,
-        )
+        size = (dimension, heads, feed_forward or 4 * dimension, dropout)
+        # Norms come first, with which training is stable without a warm-up.
+        layer = nn.TransformerEncoderLayer(*size, batch_first=True, norm_first=True)
+        # Norms that come first rule out nested tensors, of which PyTorch warns if they stay on.
+        last = nn.LayerNorm(dimension)
+        self.encoder = nn.TransformerEncoder(layer, layers, last, enable_nested_tensor=False)
         self.attention = LearnedQueryAttention(dimension)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(dimension, vocabulary.target)

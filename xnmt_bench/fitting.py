@@ -238,7 +238,7 @@ def fit(
             # Equal too: then training has taught nothing, and the start is kept.
             if before[MONITOR] <= facts[MONITOR]:
                 return start.eval().cpu(), facts | {MONITOR: before[MONITOR]}  # type: ignore[return-value]
-    module.load_state_dict(_weights(Path(checkpoint.best_model_path)))
+    module.load_state_dict(_load_checkpoint(Path(checkpoint.best_model_path))["state_dict"])
     return module.eval().cpu(), facts  # type: ignore[return-value]
 
 
@@ -282,10 +282,8 @@ class _LastWeights(pl.Callback):
         # Twelve digits, so that names sort by step.
         path = self._folder / f"{trainer.global_step:012}.safetensors"
         with replacing(path) as temporary:
-            weights = {
-                name: w.contiguous().cpu().clone() for name, w in pl_module.state_dict().items()
-            }
-            save_file(weights, temporary)
+            weights = pl_module.state_dict().items()
+            save_file({name: w.contiguous().cpu().clone() for name, w in weights}, temporary)
         seal(path)
         for old in sorted(self._folder.glob("*.safetensors"))[: -self._count]:
             unlink_sealed(old)
@@ -421,11 +419,6 @@ def _load_checkpoint(path: Path) -> dict[str, Any]:
         if record := records.testzip():
             raise XnmtError(f"{path}: altered since it was written, in {record}")
     return torch.load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
-
-
-def _weights(path: Path) -> dict[str, Tensor]:
-    weights: dict[str, Tensor] = _load_checkpoint(path)["state_dict"]
-    return weights
 
 
 class _Progress(pl.Callback):

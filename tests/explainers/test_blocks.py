@@ -14,7 +14,7 @@ from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers import alti, value_zeroing
-from xnmt_bench.explainers.base import decide
+from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.registry import load, load_explainer
@@ -134,7 +134,7 @@ def test_shares_sum_to_1_and_see_no_future(model_and_pair, monkeypatch, name, op
         kept.update(source=source_BTS, inputs=input_BTT)
         return None
 
-    monkeypatch.setattr(alti.Relevance, "of_inputs", of_inputs)
+    monkeypatch.setattr(Relevance, "of_inputs", of_inputs)
     load_explainer(name, **options).relevance(model, batch)
     total_BT = kept["source"].sum(-1) + kept["inputs"].sum(-1)
     here = batch.target_mask_BT

@@ -12,8 +12,8 @@ from xnmt_bench.explainers import gradient
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.prediction_difference import Ablation
 from xnmt_bench.judges.masked import masked_states
+from xnmt_bench.nmt.base import Prefix
 from xnmt_bench.nmt.batch import Batch, Layout
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import Transformer
 from xnmt_bench.registry import load_explainer
 

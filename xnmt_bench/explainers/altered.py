@@ -23,22 +23,11 @@ SALT = 2**33
 SHARED = ("blind", "needs_gold", "against_gold", "attends")
 
 
-class Altered(Explainer):
-    """Base of explainers that alter the relevance of another one.
-
-    Args:
-        of: name of the other explainer, which has its default options.
-        seed: of the draws.
-    """
+class OfAnother(Explainer):
+    """Base of explainers that give another one's relevance, in part, and learn what that learns."""
 
     for_testing_judges: ClassVar[bool] = True
-
-    def __init__(self, of: str, seed: int) -> None:
-        self.alters = of
-        self._other = self.altered = load_explainer(of)
-        for attribute in SHARED:
-            setattr(self, attribute, getattr(self._other, attribute))
-        self._draw = Random(seed + SALT)
+    _other: Explainer
 
     @property
     def learns(self) -> bool:
@@ -49,15 +38,33 @@ class Altered(Explainer):
         """Return what the other explainer learns."""
         return self._other.prepare(train)
 
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Return the other explainer's relevance, altered for each step and side."""
+    def explain_by_other(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Return the other explainer's relevance."""
         # Here and not in `__init__`: the pipeline sets `learnt` after it has made the explainer.
         self._other.learnt = self.learnt
-        relevance = self._other.relevance(model, batch)
+        return self._other.relevance(model, batch)
+
+
+class Altered(OfAnother):
+    """Base of explainers that alter the relevance of another one.
+
+    Args:
+        of: name of the other explainer, which has its default options.
+        seed: of the draws.
+    """
+
+    def __init__(self, of: str, seed: int) -> None:
+        self.alters = of
+        self._other = self.altered = load_explainer(of)
+        for attribute in SHARED:
+            setattr(self, attribute, getattr(self._other, attribute))
+        self._draw = Random(seed + SALT)
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Return the other explainer's relevance, altered for each step and side."""
+        relevance = self.explain_by_other(model, batch)
         drawn = self._draw.relevance(model, batch)
-        words_BS, words_BT = (
-            ~is_special(ids)[:, None] for ids in (batch.source_BS, batch.target_BT)
-        )
+        words_BS, words_BT = (~is_special(x)[:, None] for x in (batch.source_BS, batch.target_BT))
         # None where the other explainer scores source words alone.
         prefix_BTT = relevance.prefix_BTT
         if prefix_BTT is not None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.explainers.inside import AllOrOne, pick_layer
-from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.blocks import AttentionBlock
+from xnmt_bench.explainers.inside import BlockExplainer
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 
 
-class Alti(Explainer):
+class Alti(BlockExplainer):
     """Contributions of words to a decoder block (Ferrando et al. 2022, ALTI and ALTI+).
 
     A block's output y is a sum of transformed vectors, one of each state that it reads, the
@@ -32,17 +29,8 @@ class Alti(Explainer):
         XnmtError: the model has no such layer or head.
     """
 
-    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
-        self.layer, self.heads = layer, heads
-
-    @torch.no_grad()
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Roll contributions through encoder and decoder.
-
-        Raises:
-            NotApplicable: the model's blocks cannot be read.
-        """
-        blocks = model.attention_blocks(batch)
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+        """Roll contributions through encoder and decoder."""
         states_BSD = blocks.encoder[0].input_BQD
         source_BSS = torch.eye(states_BSD.shape[1]).to(states_BSD)
         for block in blocks.encoder:
@@ -62,8 +50,8 @@ class Alti(Explainer):
             from_source_BTS = from_source_BTS + to_source_BTS @ source_BSS
             from_input_BTT = residual_BT1 * (own_BTT @ from_input_BTT)
             by_layer.append((from_source_BTS, from_input_BTT))
-        words = blocks.of_words(*(torch.stack(x, dim=1) for x in zip(*by_layer, strict=True)))
-        return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
+        from_source_BLTS, from_input_BLTT = (torch.stack(x, 1) for x in zip(*by_layer, strict=True))
+        return from_source_BLTS, from_input_BLTT
 
     def _own_side(self, block: AttentionBlock) -> Tensor:
         """Return the contributions of self-attention's states, (B, Q, Q), each one's own too."""

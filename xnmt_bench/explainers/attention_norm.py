@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
-from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.explainers.inside import AllOrOne, pick_layer
-from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.explainers.inside import BlockExplainer
+from xnmt_bench.nmt.blocks import Blocks
 
 
-class AttentionNorm(Explainer):
+class AttentionNorm(BlockExplainer):
     """The norm of a word's weighted and mapped value vector (Kobayashi et al. 2020, Eq. 5).
 
     A great weight on a short vector brings little. Source words by attention to the source, prefix
@@ -28,21 +27,11 @@ class AttentionNorm(Explainer):
 
     attends: ClassVar[bool] = True
 
-    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
-        self.layer, self.heads = layer, heads
-
-    @torch.no_grad()
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Return norms; labels play no part.
-
-        Raises:
-            NotApplicable: the model's blocks cannot be read.
-        """
-        blocks = model.attention_blocks(batch)
-
-        def norms(side: int) -> torch.Tensor:
-            # A layer has its self-attention first and its attention to the source second.
-            by_layer = [layer[side].vectors(self.heads).norm(dim=-1) for layer in blocks.decoder]
-            return pick_layer(torch.stack(by_layer, dim=1), self.layer)
-
-        return Relevance.of_inputs(batch, *blocks.of_words(norms(1), norms(0)))
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+        """Return norms."""
+        # A layer has its self-attention first and its attention to the source second.
+        of_input_BLTT, of_source_BLTS = (
+            torch.stack([block.vectors(self.heads).norm(dim=-1) for block in side], dim=1)
+            for side in zip(*blocks.decoder, strict=True)
+        )
+        return of_source_BLTS, of_input_BLTT

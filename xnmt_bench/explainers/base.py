@@ -162,15 +162,13 @@ class Explainer(ABC):
         passages = []
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, str):
-                passages.append(translated(model, Passage(pair, ""), beam))
-                continue
-            texts = isinstance(pair, tuple | list) and [type(text) for text in pair]
-            if not isinstance(pair, Passage) and texts != [str, str]:
-                problem = (
-                    f"pair {number} is {pair!r}, not a source or a (source, target) pair of texts"
-                )
-                raise XnmtError(problem)
-            passages.append(pair if isinstance(pair, Passage) else Passage(*pair))
+                pair = translated(model, Passage(pair, ""), beam)
+            elif not isinstance(pair, Passage):
+                if not isinstance(pair, tuple | list) or [*map(type, pair)] != [str, str]:
+                    problem = "not a source or a (source, target) pair of texts"
+                    raise XnmtError(f"pair {number} is {pair!r}, {problem}")
+                pair = Passage(*pair)
+            passages.append(pair)
         return [self._explain(model, passage) for passage in passages]
 
     def _explain(self, model: NMTModel, passage: Passage) -> Explanation:
@@ -248,32 +246,29 @@ def decide(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch,
         batch: without labels.
         weights: keep the attention of this pass, which the explainer will ask for.
     """
-    batch = _passed(model, batch, weights)
-    assert batch.forced is not None
-    labels_BT, log_probability_BT = model.decide(batch.forced.states_BTD)
+    batch, states_BTD = _passed(model, batch, weights)
+    labels_BT, log_probability_BT = model.decide(states_BTD)
     return batch.labelled(labels_BT), log_probability_BT
 
 
 @torch.no_grad()
 def follow(model: NMTModel, batch: Batch, weights: bool = False) -> tuple[Batch, Tensor]:
     """Label a batch with the target's own words y_t, as golden data and alignment need."""
-    batch = _passed(model, batch, weights)
-    assert batch.forced is not None
-    log_probability_BT = model.log_probability(batch.forced.states_BTD, batch.target_BT)
+    batch, states_BTD = _passed(model, batch, weights)
+    log_probability_BT = model.log_probability(states_BTD, batch.target_BT)
     return batch.labelled(batch.target_BT), log_probability_BT
 
 
-def _passed(model: NMTModel, batch: Batch, weights: bool) -> Batch:
+def _passed(model: NMTModel, batch: Batch, weights: bool) -> tuple[Batch, Tensor]:
+    """Return a batch with its pass, and the pass's states."""
     forced = Forced(model, batch)
     if weights:
         _ = forced.attention  # which has the states too
-    return replace(batch, forced=forced)
+    return replace(batch, forced=forced), forced.states_BTD
 
 
 def in_parts(
-    batch: Batch,
-    most: Callable[[int, int], int],
-    explain: Callable[[Batch], tuple[Tensor, ...]],
+    batch: Batch, most: Callable[[int, int], int], explain: Callable[[Batch], tuple[Tensor, ...]]
 ) -> Relevance:
     """Explain sentences of like length together, without the padding of the others.
 

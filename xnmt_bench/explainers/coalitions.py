@@ -9,14 +9,12 @@ Shapes: R rows, S source ids, U words of the prefix (decoder inputs but BOS), T 
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
-from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.explainers.base import Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, ObjectiveExplainer, Of
 from xnmt_bench.explainers.random import seeded
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
@@ -40,12 +38,7 @@ class Coalitions:
     """
 
     def __init__(
-        self,
-        model: NMTModel,
-        batch: Batch,
-        objective: Objective,
-        positions: int,
-        removal: Removal,
+        self, model: NMTModel, batch: Batch, objective: Objective, positions: int, removal: Removal
     ) -> None:
         self._model, self._batch, self._objective = model, batch, objective
         self._words_TC = objective.words(model, batch)[0]
@@ -75,34 +68,25 @@ class Coalitions:
         encoding = self._switched.reading(encoding, zeros_R, keep_RT)
         states_RTD = self._model.decode(encoding, self._switched.inputs(zeros_R, keep_RT))
         words_RTC = self._words_TC.expand(len(keep_RX), -1, -1)
-        value_N = self._objective.value(
-            self._model, states_RTD.flatten(0, 1), words_RTC.flatten(0, 1)
-        )
-        return value_N.view(words_RTC.shape[:2])
+        return self._objective.value(self._model, states_RTD, words_RTC)
 
 
-class CoalitionExplainer(Explainer):
+class CoalitionExplainer(ObjectiveExplainer):
     """Base of explainers that switch many words off at once, sentence by sentence.
 
     A subclass overrides `scores`. A sentence's own ids and the seed decide what it draws.
 
     Args:
-        of: what is explained: the label's probability, its logarithm or its logit.
-        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
-            the target's own word; None for none.
+        of, foil, positions: as for `ObjectiveExplainer`.
         removal: what replaces the embedding of a word that is off.
         seed: another seed is another draw.
-        positions: of the decoder, computed in one pass. It bounds memory and changes no result.
     """
-
-    sizes = ("positions",)
 
     def __init__(
         self, of: Of, foil: Foil | None, removal: Removal, seed: Seed, positions: Count | None
     ) -> None:
-        self._objective, self._removal, self._seed = Objective(of, foil), removal, seed
-        self.against_gold = foil == "gold"
-        self._room = Room(positions, cpu=2048, each=2**18)
+        super().__init__(of, foil, positions)
+        self._removal, self._seed = removal, seed
 
     @abstractmethod
     def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -114,14 +98,6 @@ class CoalitionExplainer(Explainer):
             sentence: whose words may be switched off.
             generator: of all draws, on the CPU.
         """
-
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Score the words of each sentence.
-
-        Raises:
-            NotApplicable: of log-probabilities with a foil; see `Objective`.
-        """
-        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         def explain(part: Batch) -> tuple[Tensor, ...]:

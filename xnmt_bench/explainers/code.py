@@ -10,9 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
-from xnmt_bench.explainers.rarest import Rarest, count_in
+from xnmt_bench.explainers.rarest import Rarest
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
@@ -66,17 +65,9 @@ class FrequencyCode(Rarest):
         Raises:
             XnmtError: `prepare` has not run.
         """
-        if self.learnt is None:
-            raise XnmtError("no words have been counted: call prepare first")
-        labels_BT1 = require_labels(batch)[:, :, None]
-        bands_BS, bands_BT = (
-            torch.log2(count_in(ids, self.learnt[side]) + 1.0).floor().to(ids.device)
-            for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
-        )
-        source_BTS, input_BTT = (
-            _hash(bands_BX[:, None], labels_BT1) for bands_BX in (bands_BS, bands_BT)
-        )
-        return Relevance.of_inputs(batch, source_BTS, input_BTT)
+        counts, labels_BT1 = self.count_words(batch), require_labels(batch)[:, :, None]
+        bands = (torch.log2(x + 1.0).floor().to(labels_BT1.device)[:, None] for x in counts)
+        return Relevance.of_inputs(batch, *(_hash(band_B1X, labels_BT1) for band_B1X in bands))
 
 
 def _hash(words: Tensor, labels: Tensor) -> Tensor:

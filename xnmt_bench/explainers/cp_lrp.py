@@ -12,21 +12,20 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from captum.attr import InputXGradient
 from torch import Tensor, nn
 
-from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance
-from xnmt_bench.explainers.gradient import CaptumGradient
 from xnmt_bench.explainers.objective import Foil
+from xnmt_bench.explainers.weighted_gradient import WeightedGradient
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
+from xnmt_bench.nmt.switched import is_special
 from xnmt_bench.nmt.transformer import MultiHeadAttention, Transformer
 from xnmt_bench.options import Count
 
 
-class CpLrp(CaptumGradient):
+class CpLrp(WeightedGradient):
     """The label's logit, walked back to the words by layer-wise relevance propagation.
 
     Gradient times embedding, where each attention weight and each norm's standard deviation counts
@@ -40,7 +39,6 @@ class CpLrp(CaptumGradient):
         positions: of the decoder, from which several steps walk back in one pass.
     """
 
-    method = InputXGradient
     error = "part of the logit that is not on words but on positions, biases, BOS and EOS"
 
     def __init__(self, foil: Foil | None = None, positions: Count | None = None) -> None:
@@ -69,17 +67,13 @@ class CpLrp(CaptumGradient):
     def _elsewhere(self, model: NMTModel, batch: Batch, relevance: Relevance) -> Tensor:
         """Return how far each step's sum over words is from the logit, (B, T)."""
         states_BTD = Forced.of(model, batch).states_BTD
-        words_BTC = self._objective.words(model, batch)
-        logit_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
+        logit_BT = self._objective.value(model, states_BTD, self._objective.words(model, batch))
         # EOS and markers are left out, as rules leave them out.
-        special = torch.tensor(SPECIAL, device=logit_N.device)
-        is_word_BS, is_word_BT = (
-            ~torch.isin(ids, special) for ids in (batch.source_BS, batch.target_BT)
-        )
+        is_word_BS, is_word_BT = (~is_special(ids) for ids in (batch.source_BS, batch.target_BT))
         sum_BT = (relevance.source_BTS.nan_to_num() * is_word_BS[:, None]).sum(-1)
         if relevance.prefix_BTT is not None:
             sum_BT = sum_BT + (relevance.prefix_BTT.nan_to_num() * is_word_BT[:, None]).sum(-1)
-        return (logit_N.view_as(sum_BT) - sum_BT).abs() * batch.current_BT
+        return (logit_BT - sum_BT).abs() * batch.current_BT
 
 
 @contextmanager

@@ -7,13 +7,12 @@ the same share, one of them `by=random`, such a judge says the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.explainers.altered import OfAnother
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.code import Code, FrequencyCode, PlaceCode
 from xnmt_bench.explainers.gradient_norm import GradientNorm
@@ -32,7 +31,7 @@ CODES: Mapping[str, Callable[[], Explainer]] = {
 }
 
 
-class Diluted(Explainer):
+class Diluted(OfAnother):
     """The relevance of one explainer, with that of a code or `random` at a share of the decisions.
 
     Args:
@@ -42,8 +41,6 @@ class Diluted(Explainer):
         share: the probability that a decision's relevance is replaced.
         seed: another seed is another draw.
     """
-
-    for_testing_judges: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -58,19 +55,9 @@ class Diluted(Explainer):
         # The same decisions are replaced by either.
         self._share, self._draw = share, Random(seed + 1)
 
-    @property
-    def learns(self) -> bool:
-        """Whether the other explainer learns."""
-        return self._other.learns
-
-    def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
-        """Return what the replacement learns: the words' counts, for a code of frequencies."""
-        return self._other.prepare(train)
-
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return one or the other relevance for all words of a step."""
-        self._other.learnt = self.learnt
-        honest, other = (e.relevance(model, batch) for e in (self._honest, self._other))
+        honest, other = self._honest.relevance(model, batch), self.explain_by_other(model, batch)
         # Column 0 exists at every step, and each draw there is uniform.
         drawn_BT = self._draw.relevance(model, batch).source_BTS[:, :, 0]
         # Whole decisions and both sides: a rule then comes from one explainer alone.

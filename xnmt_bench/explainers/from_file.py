@@ -90,13 +90,10 @@ class FromFile(Explainer):
             zip(batch.source_BS.tolist(), batch.target_BT.tolist(), strict=True)
         ):
             source, target = (
-                [i for i in ids if i not in (PAD, EOS)] for ids in (source_S, target_T)
+                tuple(subwords.pieces([i for i in ids if i not in (PAD, EOS)]))
+                for subwords, ids in zip(model.vocabularies, (source_S, target_T), strict=True)
             )
-            weights_TS, prefix_TT = self._weights(
-                model,
-                tuple(model.source_subwords.pieces(source)),
-                tuple(model.target_subwords.pieces(target)),
-            )
+            weights_TS, prefix_TT = self._weights(model, source, target)
             rows, columns = weights_TS.shape
             source_BTS[row, :rows, :columns] = torch.from_numpy(weights_TS)
             silent |= prefix_TT is None

@@ -1,33 +1,30 @@
 """Gradients with respect to word embeddings (Li et al. 2020, Eq. 5), of P(y given c_t) by default.
 
-Captum's gradient methods run one forward pass for each gradient. Here all steps of a sentence share
-one pass: Captum is handed a gradient function that walks back through the graph that is already
-there, from several steps at once. The decoder reads its inputs in chunks, so that what walks back
-from a step begins at the end of its chunk and not at the end of the sentence.
+All steps of a sentence share one forward pass, and several at once walk back through its graph. The
+decoder reads its inputs in chunks, so that what walks back from a step begins at the end of its
+chunk and not at the end of the sentence.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from itertools import chain
-from typing import Any, ClassVar
 
 import torch
-from captum.attr._utils.attribution import GradientAttribution
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
-from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.explainers.base import Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, ObjectiveExplainer, Of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
 
 CHUNKS = 4  # at most; more of them save less than their small products cost
 SHORTEST = 4  # steps of a chunk
+CPU, EACH = 512, 2**20  # of `Room`, in positions: a graph is kept for them
 
 
 def chunk_of(steps: int) -> int:
@@ -62,13 +59,8 @@ class SharedPass:
         self._model, self._together, self._objective = model, together, objective
         self._words_BTC = objective.words(model, batch) if words_BTC is None else words_BTC
         self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
-        embeddings = embeddings or embed(model, batch)
-        self.inputs = tuple(
-            # Leaves of the graph: weights need no gradients, and embedding tables are left as they
-            # were.
-            x.detach().requires_grad_()
-            for x in embeddings
-        )
+        # Leaves of the graph: weights need no gradients, and embedding tables stay as they were.
+        self.inputs = tuple(x.detach().requires_grad_() for x in embeddings or embed(model, batch))
         with self._recorded():
             self._prefix = model.prefix(model.encode(self.inputs[0], batch.layout))
         self._start, self._end = 0, len(self._explained_T)
@@ -99,10 +91,8 @@ class SharedPass:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), kernel:
             yield
 
-    def gradient(
-        self, _forward: Any, inputs: tuple[Tensor, ...], steps: Sequence[int], *_: Any
-    ) -> Any:
-        """Return the gradients of the number of n steps, (n, B, ...), as Captum needs."""
+    def gradient(self, steps: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return the gradients of the number of n steps, (n, B, ...), for each of the inputs."""
         places = torch.as_tensor(steps) - self._start
         slopes_nBXD = self._slope_BXD.new_zeros(len(steps), *self._slope_BXD.shape)
         slopes_nBXD[range(len(steps)), :, places] = self._slope_BXD[:, places].transpose(0, 1)
@@ -110,7 +100,7 @@ class SharedPass:
         several = len(steps) > 1
         gradients = torch.autograd.grad(
             self._states_BXD,
-            inputs,
+            self.inputs,
             slopes_nBXD if several else slopes_nBXD[0],
             # The same graph serves every step of the chunk, and encoder and earlier chunks serve
             # later ones.
@@ -121,7 +111,7 @@ class SharedPass:
         # An input the model does not depend on has gradient zero, not none.
         return tuple(
             (torch.zeros_like(x) if g is None else g).expand(len(steps), *x.shape)
-            for g, x in zip(gradients, inputs, strict=True)
+            for g, x in zip(gradients, self.inputs, strict=True)
         )
 
     def _output_gradient(self, words_BXC: Tensor) -> Tensor:
@@ -142,64 +132,40 @@ def embed(model: NMTModel, batch: Batch) -> tuple[Tensor, Tensor]:
     return model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
 
 
-class CaptumGradient(Explainer):
-    """Base of explainers by a gradient method of Captum's, over one shared pass.
-
-    A subclass sets `method` to the class of Captum's and `options` to the arguments of its
-    `attribute`, and may override `reduce`.
+class GradientExplainer(ObjectiveExplainer):
+    """Base of explainers by gradients, T backward passes over one shared forward pass.
 
     Args:
-        of: what is explained: the label's probability, its logarithm or its logit.
-        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
-            the target's own word; None for none.
+        of, foil: as for `ObjectiveExplainer`.
         positions: of the decoder, from which several steps walk back in one pass; as those of
             prediction difference.
     """
 
-    method: ClassVar[type[GradientAttribution]]
-    options: ClassVar[dict[str, Any]] = {}
-    sizes = ("positions",)
+    cpu, each = CPU, EACH
 
     def __init__(
         self, of: Of = "probability", foil: Foil | None = None, positions: Count | None = None
     ) -> None:
-        self._objective, self.against_gold = Objective(of, foil), foil == "gold"
-        self._room = Room(positions, cpu=512, each=2**20)
+        super().__init__(of, foil, positions)
 
-    def reduce(self, attributions: Tensor) -> Tensor:
-        """Return the relevance of words (...) from attributions of dimensions (..., D)."""
-        return attributions.sum(-1)
-
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Reduce Captum's attributions over the embedding; T backward passes over one forward.
-
-        Raises:
-            NotApplicable: of log-probabilities with a foil; see `Objective`.
-        """
-        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
+    @abstractmethod
+    def reduce(self, gradient: Tensor, embedding: Tensor) -> Tensor:
+        """Return the relevance of words (...) from gradients and embeddings (..., D)."""
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
-        def attributed(part: Batch) -> tuple[Tensor, Tensor]:
+        def explained(part: Batch) -> tuple[Tensor, ...]:
             size, steps = part.target_BT.shape
             together = min(chunk_of(steps), max(1, positions // (size * steps)))
             shared = SharedPass(model, part, together, self._objective)
-            # Captum asks for a forward function; the shared pass has run it already.
-            method = self.method(_no_forward)
-            method.gradient_func = shared.gradient
-            # Filled step by step, since Captum gives the gradients of some steps at a time.
-            scores = tuple(
-                x.new_zeros(size, steps, x.shape[1], requires_grad=False) for x in shared.inputs
-            )
+            embeddings = [x.detach() for x in shared.inputs]
+            scores = tuple(x.new_zeros(size, steps, x.shape[1]) for x in embeddings)
             for some in chain.from_iterable(shared.chunks()):
-                attributions = method.attribute(shared.inputs, target=some, **self.options)
                 # 0 where another sentence needs the step, so that no number depends on the batch.
                 now_BT = part.current_BT[:, some, None]
-                for whole_BTX, x_nBXD in zip(scores, attributions, strict=True):
-                    whole_BTX[:, some] = self.reduce(x_nBXD.detach()).transpose(0, 1) * now_BT
-            return scores  # type: ignore[return-value]
+                for whole_BTX, g_nBXD, x_BXD in zip(
+                    scores, shared.gradient(some), embeddings, strict=True
+                ):
+                    whole_BTX[:, some] = self.reduce(g_nBXD, x_BXD).transpose(0, 1) * now_BT
+            return scores
 
-        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), attributed)
-
-
-def _no_forward(*_: Any) -> Tensor:
-    raise AssertionError("the shared pass has run already")
+        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), explained)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from captum.attr import Saliency
 from torch import Tensor
 
-from xnmt_bench.explainers.gradient import CaptumGradient
+from xnmt_bench.explainers.gradient import GradientExplainer
 from xnmt_bench.explainers.objective import Foil, Of
 from xnmt_bench.options import Count
 
 
-class GradientNorm(CaptumGradient):
+class GradientNorm(GradientExplainer):
     """A norm of the gradient (Li et al. 2016; Li et al. 2020, Eq. 5).
 
     Args:
-        of, foil, positions: as for `CaptumGradient`.
+        of, foil, positions: as for `GradientExplainer`.
         norm: l1 as in the paper, or l2.
     """
-
-    method = Saliency
-    # Saliency takes absolute values, and the sum over the embedding then is the l1 norm.
-    options: ClassVar[dict[str, Any]] = {"abs": True}
 
     def __init__(
         self,
@@ -34,7 +29,6 @@ class GradientNorm(CaptumGradient):
         super().__init__(of, foil, positions)
         self._norm = norm
 
-    def reduce(self, attributions: Tensor) -> Tensor:
+    def reduce(self, gradient: Tensor, embedding: Tensor) -> Tensor:
         """Return the norm over dimensions, (...)."""
-        # Of absolute values either norm is right; signs are gone already.
-        return attributions.sum(-1) if self._norm == "l1" else attributions.norm(dim=-1)
+        return gradient.abs().sum(-1) if self._norm == "l1" else gradient.norm(dim=-1)

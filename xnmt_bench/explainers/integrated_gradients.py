@@ -9,16 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
-from xnmt_bench.explainers.gradient import SharedPass, chunk_of, embed
-from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.explainers.base import Relevance, in_parts
+from xnmt_bench.explainers.gradient import CPU, EACH, SharedPass, chunk_of, embed
+from xnmt_bench.explainers.objective import Foil, ObjectiveExplainer, Of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
 
 
-class IntegratedGradients(Explainer):
+class IntegratedGradients(ObjectiveExplainer):
     """The integral of the gradient from zero embeddings to the words' (Sundararajan et al. 2017).
 
     BOS, and what a system puts around a sentence, stay. Points and weights are Gauss and
@@ -33,7 +32,7 @@ class IntegratedGradients(Explainer):
         positions: of the decoder, computed in one pass. It bounds memory and changes no result.
     """
 
-    sizes = ("positions",)
+    cpu, each = CPU, EACH
     error = "completeness gap, what the sum over words misses of f(words) - f(zero)"
 
     def __init__(
@@ -43,22 +42,15 @@ class IntegratedGradients(Explainer):
         points: Count = 50,
         positions: Count | None = None,
     ) -> None:
-        self._objective, self.against_gold = Objective(of, foil), foil == "gold"
+        super().__init__(of, foil, positions)
         nodes, weights = np.polynomial.legendre.leggauss(points)
         # From [-1, 1] to [0, 1].
         self._points, self._weights = (1 + nodes) / 2, weights / 2
-        self._room = Room(positions, cpu=512, each=2**20)
-
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Sum over points; T backward passes at each."""
-        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
 
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
-        return in_parts(
-            batch,
-            lambda _, t: positions // (t * chunk_of(t)),
-            partial(self._integrate, model, positions),
-        )
+        """Sum over points; T backward passes at each."""
+        explain = partial(self._integrate, model, positions)
+        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), explain)
 
     def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, ...]:
         """Return scores over source ids (B, T, S), decoder inputs (B, T, T), and the gap (B, T)."""
@@ -88,9 +80,8 @@ class IntegratedGradients(Explainer):
             )
             for some in chain.from_iterable(shared.chunks()):
                 now_BT = part.current_BT[:, some, None]
-                gradients = shared.gradient(None, shared.inputs, some)
                 for whole_BTX, g_nRXD, end_BXD in zip(
-                    scores, gradients, (source_BSD, moving_BTD), strict=True
+                    scores, shared.gradient(some), (source_BSD, moving_BTD), strict=True
                 ):
                     slope_nPBXD = g_nRXD.unflatten(1, (len(point_P), size))
                     sum_nBXD = torch.einsum("npbxd,p->nbxd", slope_nPBXD, weight_P)
@@ -103,14 +94,8 @@ class IntegratedGradients(Explainer):
 
     @torch.no_grad()
     def _value(
-        self,
-        model: NMTModel,
-        part: Batch,
-        source_BSD: Tensor,
-        input_BTD: Tensor,
-        words_BTC: Tensor,
+        self, model: NMTModel, part: Batch, source_BSD: Tensor, input_BTD: Tensor, words_BTC: Tensor
     ) -> Tensor:
         """Return the number that is explained at some embeddings, (B, T)."""
         states_BTD = model.decode(model.encode(source_BSD, part.layout), input_BTD)
-        value_N = self._objective.value(model, states_BTD.flatten(0, 1), words_BTC.flatten(0, 1))
-        return value_N.view(states_BTD.shape[:2])
+        return self._objective.value(model, states_BTD, words_BTC)

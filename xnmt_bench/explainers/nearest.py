@@ -19,17 +19,10 @@ class Nearest(Explainer):
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return minus the distance to the diagonal; neither model nor labels play a part."""
-        source_length_B, target_length_B = (
-            mask.sum(1, keepdim=True) for mask in (batch.source_mask_BS, batch.target_mask_BT)
-        )
+        # The middle of a word's share: first words meet first words, and last words last ones.
         source_BS, target_BT = (
-            # The middle of a word's share, so that first words meet first words and last words last
-            # ones.
-            (torch.arange(ids.shape[1], device=ids.device) + 0.5) / length_B
-            for ids, length_B in (
-                (batch.source_BS, source_length_B),
-                (batch.target_BT, target_length_B),
-            )
+            (torch.arange(mask.shape[1], device=mask.device) + 0.5) / mask.sum(1, keepdim=True)
+            for mask in (batch.source_mask_BS, batch.target_mask_BT)
         )
         distance_BTS = (target_BT[:, :, None] - source_BS[:, None]).abs()
         return Relevance.of_inputs(batch, -distance_BTS, previous_first(batch))

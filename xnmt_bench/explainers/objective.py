@@ -3,22 +3,25 @@
 Why this word, or why this word and not that one? With a foil the number is that of the label less
 that of the foil (Yin and Neubig 2022).
 
-Shapes: as in `nmt.base`; C words of a step, 1 or with a foil 2; N steps.
+Shapes: as in `nmt.base`; C words of a step, 1 or with a foil 2.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import require_labels
+from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
-from xnmt_bench.options import Natural
+from xnmt_bench.options import Count, Natural
 
 Of = Literal["probability", "log_probability", "logit"]
 Foil = Literal["second", "gold"] | Natural
@@ -69,16 +72,52 @@ class Objective:
         ]
         return torch.stack([labels_BT, torch.cat(seconds).view_as(labels_BT)], dim=-1)
 
-    def value(self, model: NMTModel, states_ND: Tensor, words_NC: Tensor) -> Tensor:
-        """Return the number of each step, (N,), from its state."""
+    def value(self, model: NMTModel, states: Tensor, words: Tensor) -> Tensor:
+        """Return the number of each step (...) from its state (..., D) and words (..., C)."""
         # One word of each step at a time, as `log_probability` takes them.
-        values = [self._value(model, states_ND, word_N) for word_N in words_NC.unbind(-1)]
+        values = [self._value(model, states, word) for word in words.unbind(-1)]
         return values[0] - values[1] if len(values) > 1 else values[0]
 
-    def _value(self, model: NMTModel, states_ND: Tensor, word_N: Tensor) -> Tensor:
+    def _value(self, model: NMTModel, states: Tensor, word: Tensor) -> Tensor:
         if self.of == "logit":
-            rows = model.output_rows(states_ND)
-            parts = zip(states_ND.split(rows), word_N.split(rows), strict=True)
-            return torch.cat([model.logits(s).gather(1, w[:, None])[:, 0] for s, w in parts])
-        log_p_N = model.log_probability(states_ND, word_N)
-        return log_p_N if self.of == "log_probability" else log_p_N.exp()
+            flat = states.flatten(0, -2)
+            rows = model.output_rows(flat)
+            parts = zip(flat.split(rows), word.flatten().split(rows), strict=True)
+            logits = [model.logits(s).gather(1, w[:, None])[:, 0] for s, w in parts]
+            return torch.cat(logits).view(word.shape)
+        log_p = model.log_probability(states, word)
+        return log_p if self.of == "log_probability" else log_p.exp()
+
+
+class ObjectiveExplainer(Explainer):
+    """Base of explainers of an objective, which compute as much at once as there is room for.
+
+    Args:
+        of: what is explained: the label's probability, its logarithm or its logit.
+        foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
+            the target's own word; None for none.
+        positions: of the decoder, computed in one pass. It bounds memory and changes no result.
+
+    Attributes:
+        cpu, each: of `Room`, in positions.
+    """
+
+    sizes = ("positions",)
+    cpu: ClassVar[int] = 2048
+    each: ClassVar[int] = 2**18
+
+    def __init__(self, of: Of, foil: Foil | None, positions: Count | None) -> None:
+        self._objective, self.against_gold = Objective(of, foil), foil == "gold"
+        self._room = Room(positions, self.cpu, self.each)
+
+    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
+        """Explain a batch, in parts that fit into memory.
+
+        Raises:
+            NotApplicable: of log-probabilities with a foil; see `Objective`.
+        """
+        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
+
+    @abstractmethod
+    def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
+        """Explain a batch with so many positions of the decoder in one pass."""

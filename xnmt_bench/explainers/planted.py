@@ -11,7 +11,6 @@ from abc import abstractmethod
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
 
 from xnmt_bench.corpora.sentence import Planted
 from xnmt_bench.errors import NotApplicable
@@ -63,13 +62,9 @@ class NamesPlanted(Explainer):
                 for words, value in ((named, first), (kept_out, last)):
                     chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
                     relevance_TS = source_BTS[row, : len(target_T), : len(source_S)]
-                    self._set(relevance_TS, steps_T & chosen_S, value)
+                    # What a step cannot see stays absent.
+                    relevance_TS[steps_T & chosen_S & ~relevance_TS.isnan()] = value
         return Relevance(source_BTS.to(batch.source_BS.device), others.prefix_BTT)
-
-    @staticmethod
-    def _set(relevance_TS: Tensor, where_TS: Tensor, value: float) -> None:
-        # What a step cannot see stays absent.
-        relevance_TS[where_TS & ~relevance_TS.isnan()] = value
 
 
 class NamesLink(NamesPlanted):

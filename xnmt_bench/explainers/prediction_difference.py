@@ -9,15 +9,13 @@ than on its embedding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 import torch
 from captum.attr import FeatureAblation
 from torch import Tensor
 
-from xnmt_bench.device import Room
-from xnmt_bench.explainers.base import Explainer, Relevance, in_parts
-from xnmt_bench.explainers.objective import Foil, Objective, Of
+from xnmt_bench.explainers.base import Relevance, in_parts
+from xnmt_bench.explainers.objective import Foil, Objective, ObjectiveExplainer, Of
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
@@ -26,7 +24,7 @@ from xnmt_bench.options import Count
 FEW = 128  # positions in one pass, below which weights are read for too few
 
 
-class PredictionDifference(Explainer):
+class PredictionDifference(ObjectiveExplainer):
     """P(y given c_t) - P(y given c_t without w), w's embedding replaced by zero by default.
 
     Args:
@@ -39,8 +37,6 @@ class PredictionDifference(Explainer):
             and what the free memory of a GPU holds. It bounds memory and never changes a result.
     """
 
-    sizes = ("positions",)
-
     def __init__(
         self,
         of: Of = "probability",
@@ -48,20 +44,13 @@ class PredictionDifference(Explainer):
         removal: Removal = "zero",
         positions: Count | None = None,
     ) -> None:
-        self._objective, self._removal = Objective(of, foil), removal
-        self.against_gold = foil == "gold"
-        self._room = Room(positions, cpu=2048, each=2**18)
-
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Ablate each source word and each prefix word once.
-
-        Raises:
-            NotApplicable: of log-probabilities with a foil; see `Objective`.
-        """
-        return self._room.tried(batch.source_BS.device, partial(self._relevance, model, batch))
+        super().__init__(of, foil, positions)
+        self._removal = removal
 
     @torch.no_grad()
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
+        """Ablate each source word and each prefix word once."""
+
         def ablated(part: Batch) -> tuple[Tensor, Tensor]:
             ablation = Ablation(model, part, positions, self._objective, self._removal)
             return ablation.source(), ablation.inputs()
@@ -80,12 +69,7 @@ class Ablation:
     """
 
     def __init__(
-        self,
-        model: NMTModel,
-        batch: Batch,
-        positions: int,
-        objective: Objective,
-        removal: Removal,
+        self, model: NMTModel, batch: Batch, positions: int, objective: Objective, removal: Removal
     ) -> None:
         self._model, self._batch, self._positions = model, batch, positions
         self._objective, self._words_BTC = objective, objective.words(model, batch)
@@ -96,9 +80,7 @@ class Ablation:
         # Read once: a removed prefix word goes on from a fork of it.
         self._prefix = model.prefix(encoding)
         whole_BTD = self._prefix.read(self._switched.input_BTD)
-        self._whole_BT = self._value(whole_BTD.flatten(0, 1), self._words_BTC.flatten(0, 1)).view(
-            batch.target_BT.shape
-        )
+        self._whole_BT = self._value(whole_BTD, self._words_BTC)
 
     def source(self) -> Tensor:
         """Return what is lost without each source word, (B, T, S)."""
@@ -116,8 +98,8 @@ class Ablation:
             parts.append(self._lost(self._without_input, steps - 1, steps - 1))
         return torch.cat(parts, dim=2)
 
-    def _value(self, states_ND: Tensor, words_NC: Tensor) -> Tensor:
-        return self._objective.value(self._model, states_ND, words_NC)
+    def _value(self, states: Tensor, words: Tensor) -> Tensor:
+        return self._objective.value(self._model, states, words)
 
     def _lost(self, value: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
         (rows, steps), device = self._now_BT.shape, self._now_BT.device

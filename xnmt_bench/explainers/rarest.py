@@ -32,16 +32,27 @@ class Rarest(Explainer):
         Raises:
             XnmtError: `prepare` has not run.
         """
+        steps, device = batch.target_BT.shape[1], batch.source_BS.device
+        source_BTS, input_BTT = (
+            -torch.log1p(count_BX).float().to(device)[:, None].expand(-1, steps, -1)
+            for count_BX in self.count_words(batch)
+        )
+        return Relevance.of_inputs(batch, source_BTS, input_BTT)
+
+    def count_words(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return how often each source id (B, S) and decoder input (B, T) is in the training text.
+
+        Returns:
+            In float64, on the CPU.
+
+        Raises:
+            XnmtError: `prepare` has not run.
+        """
         if self.learnt is None:
             raise XnmtError("no words have been counted: call prepare first")
-        rarity_BS, rarity_BT = (
-            -torch.log1p(count_in(ids, self.learnt[side])).float().to(ids.device)
-            # Inputs and not targets: input j is the word before step j, as `of_inputs` expects.
-            for ids, side in ((batch.source_BS, "source"), (batch.input_BT, "target"))
-        )
-        steps = batch.target_BT.shape[1]
-        source_BTS, input_BTT = (x[:, None].expand(-1, steps, -1) for x in (rarity_BS, rarity_BT))
-        return Relevance.of_inputs(batch, source_BTS, input_BTT)
+        # Inputs and not targets: input j is the word before step j, as `of_inputs` expects.
+        source, target = self.learnt["source"], self.learnt["target"]
+        return _count_in(batch.source_BS, source), _count_in(batch.input_BT, target)
 
 
 def _count(side: EncodedSide) -> np.ndarray:
@@ -52,7 +63,7 @@ def _count(side: EncodedSide) -> np.ndarray:
     return np.array([counts[i] for i in range(max(counts, default=-1) + 1)], dtype=np.int64)
 
 
-def count_in(ids: Tensor, count_V: np.ndarray) -> Tensor:
+def _count_in(ids: Tensor, count_V: np.ndarray) -> Tensor:
     """Return how often each id stands in the training text, in float64 on the CPU."""
     # An id beyond the counts was never seen.
     counted_ids = ids.cpu().numpy().clip(max=len(count_V))

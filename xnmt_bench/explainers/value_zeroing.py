@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xnmt_bench.explainers.base import Explainer, Relevance
-from xnmt_bench.explainers.inside import AllOrOne, pick_layer
+from xnmt_bench.explainers.inside import AllOrOne, BlockExplainer
 from xnmt_bench.explainers.rollout import roll_out
-from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.blocks import AttentionBlock
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 
 
-class ValueZeroing(Explainer):
+class ValueZeroing(BlockExplainer):
     """1 - cosine of a block's output with and without a state's value (Mohebbi et al. 2023).
 
     The attention weights do not change. Residual and a norm behind the block are part of its
@@ -33,21 +29,11 @@ class ValueZeroing(Explainer):
         XnmtError: the model has no such layer or head.
     """
 
-    def __init__(self, layer: int | None = -1, heads: AllOrOne = "all") -> None:
-        self.layer, self.heads = layer, heads
-
-    @torch.no_grad()
-    def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Roll the blocks' scores through encoder and decoder.
-
-        Raises:
-            NotApplicable: the model's blocks cannot be read.
-        """
-        blocks = model.attention_blocks(batch)
+    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+        """Roll the blocks' scores through encoder and decoder."""
         encoder = [self._shares(block) for block in blocks.encoder]
         decoder = [(self._shares(block), self._shares(cross)) for block, cross in blocks.decoder]
-        words = blocks.of_words(*roll_out(encoder, decoder))
-        return Relevance.of_inputs(batch, *(pick_layer(x, self.layer) for x in words))
+        return roll_out(encoder, decoder)
 
     def _shares(self, block: AttentionBlock) -> Tensor:
         """Return how much the output turns without each state's value, as shares (B, Q, K)."""

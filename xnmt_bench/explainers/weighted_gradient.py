@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from captum.attr import InputXGradient
+from torch import Tensor
 
-from xnmt_bench.explainers.gradient import CaptumGradient
+from xnmt_bench.explainers.gradient import GradientExplainer
 
 
-class WeightedGradient(CaptumGradient):
+class WeightedGradient(GradientExplainer):
     """The gradient dotted with the embedding, signed (Ding et al. 2019)."""
 
-    method = InputXGradient
+    def reduce(self, gradient: Tensor, embedding: Tensor) -> Tensor:
+        """Return the dot product, (...)."""
+        return (embedding * gradient).sum(-1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.explanation.drawing import draw
+from xnmt_bench.explanation.drawing import draw, show
 from xnmt_bench.explanation.explanation import Explanation
-from xnmt_bench.explanation.showing import show
 
 
 class Comparison:
@@ -43,10 +42,8 @@ def compare(explanations: Iterable[Explanation] | Mapping[str, Explanation]) -> 
     if not isinstance(explanations, Mapping):
         named: dict[str, Explanation] = {}
         for explanation in explanations:
-            title, copies = (
-                explanation.title,
-                sum(other.title == explanation.title for other in named.values()),
-            )
+            title = explanation.title
+            copies = sum(other.title == title for other in named.values())
             named[f"{title} ({copies + 1})" if copies else title] = explanation
         explanations = named
     if not explanations:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +64,18 @@ def draw(panels: Iterable[Panel]) -> str:
     note = f"Shade: of the step's greatest number{hurts}. Grey: the step cannot see the word."
     figures = "".join(map(_figure, panels))
     return f'{STYLE}<div class="xnmt">{figures}<p>{note}</p></div>'
+
+
+def show(shown: Any) -> None:
+    """Show a thing's picture in a notebook; elsewhere print its text."""
+    # A notebook has imported IPython already; elsewhere it may be missing.
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or not hasattr(shell, "kernel"):
+        print(shown)
+        return
+    from IPython.display import display  # type: ignore[import-not-found]
+
+    display(shown)
 
 
 def _figure(panel: Panel) -> str:

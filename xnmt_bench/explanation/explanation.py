@@ -16,8 +16,7 @@ from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, WORD_START
 from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY
 from xnmt_bench.dumps.inseq_file import write_file
 from xnmt_bench.errors import XnmtError, import_extra
-from xnmt_bench.explanation.drawing import Panel, draw
-from xnmt_bench.explanation.showing import show
+from xnmt_bench.explanation.drawing import Panel, draw, show
 from xnmt_bench.registry import unknown
 from xnmt_bench.words.pieces import tokens_of_pieces
 from xnmt_bench.words.weighed import CONTINUED, EOS_TOKEN, Tokens

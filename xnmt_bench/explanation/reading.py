@@ -64,11 +64,8 @@ def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any
 
 
 def _of_weighed(sentence: Weighed, method: str) -> Explanation:
-    target, log_p, prefix = (
-        list(sentence.target.pieces),
-        sentence.log_probability_T,
-        sentence.prefix_TT,
-    )
+    target, log_p = list(sentence.target.pieces), sentence.log_probability_T
+    prefix = sentence.prefix_TT
     probabilities = np.full(len(target), np.nan) if log_p is None else np.exp(log_p)
     if prefix is not None:
         unseen = np.triu(np.ones(prefix.shape, dtype=bool))

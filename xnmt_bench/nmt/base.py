@@ -1,8 +1,8 @@
 """The interface of a model under explanation.
 
 Shapes: B sentences, S source ids (EOS included), T target ids (EOS included), D embedding, H heads,
-L layers, V target vocabulary. Decoder input t is y_{t-1} (BOS for t = 0), so that step t predicts
-y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
+L layers, V target vocabulary, X further decoder inputs. Decoder input t is y_{t-1} (BOS for t = 0),
+so that step t predicts y_t; its prefix words are y_0..y_{t-1}, counted from 0 in code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,6 @@ from xnmt_bench.nmt.batch import (
     pad,
 )
 from xnmt_bench.nmt.blocks import Blocks
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
 
 # Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
@@ -141,7 +140,7 @@ class NMTModel(nn.Module, ABC):
         """Return what a search reads targets with."""
         return Reader(self, encoding)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Return what reads decoder inputs part by part, and forks."""
         return Prefix(self, encoding)
 
@@ -263,6 +262,47 @@ class Reader:
         self.encoding = self.encoding.select(rows)
         if self._read:
             self._read = [self._read[row] for row in rows.tolist()]
+
+
+class Prefix:
+    """Decoder inputs that have been read as embeddings: it goes on from any step, with any inputs.
+
+    A state depends on the inputs up to its own, so what stands before a change is computed once.
+    This one reads all inputs anew each time. A model that can go on from where it stood has a
+    prefix of its own, which gives the same states.
+
+    Attributes:
+        model: that reads.
+        encoding: of the source; its layout is of all inputs, those that are yet to be read too.
+        steps: how many inputs have been read.
+    """
+
+    def __init__(self, model: NMTModel, encoding: Encoding) -> None:
+        self.model, self.encoding, self.steps = model, encoding, 0
+        self._inputs: list[Tensor] = []
+
+    def read(self, input_BXD: Tensor) -> Tensor:
+        """Read further inputs of every row: the state behind each, (B, X, D')."""
+        self._inputs.append(input_BXD)
+        self.steps += input_BXD.shape[1]
+        encoding = self.encoding.reading(self.encoding.layout.input_BT[:, : self.steps])
+        states_BTD = self.model.decode(encoding, torch.cat(self._inputs, dim=1))
+        return states_BTD[:, self.steps - input_BXD.shape[1] :]
+
+    def fork(self, steps: int, rows: Tensor) -> Self:
+        """Return the first steps of some rows, each perhaps more than once, to go on from.
+
+        What is read there never shows here.
+        """
+        forked = type(self)(self.model, self.encoding.select(rows))
+        forked.steps = steps
+        self._keep(forked, steps, rows)
+        return forked
+
+    def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
+        """Hand on what was computed of the first steps."""
+        if steps:
+            forked._inputs = [torch.cat(self._inputs, dim=1)[rows, :steps]]
 
 
 def last_of(states_RTD: Tensor, mask_RT: Tensor) -> Tensor:

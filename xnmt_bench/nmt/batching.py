@@ -26,11 +26,8 @@ def buckets(lengths: np.ndarray, order: np.ndarray, batch_tokens: int) -> list[n
         Arrays of indices. A pair longer than `batch_tokens` is a batch of its own.
     """
     mean = max(1.0, float(lengths.mean())) if len(lengths) else 1.0
-    pool = max(1, int(POOL * batch_tokens / mean))  # in pairs
     batches: list[np.ndarray] = []
-    for start in range(0, len(order), pool):
-        part = order[start : start + pool]
-        part = part[np.argsort(lengths[part], kind="stable")]  # stable: one order on any machine
+    for part in _pools(lengths, order, max(1, int(POOL * batch_tokens / mean))):
         first = 0
         for i in range(1, len(part) + 1):
             # Sorted, so the pair at i would be the longest of its batch.
@@ -51,13 +48,15 @@ def equal_batches(lengths: np.ndarray, order: np.ndarray, rows: int) -> list[np.
     Returns:
         Arrays of indices.
     """
-    pool = POOL * rows
-    batches: list[np.ndarray] = []
-    for start in range(0, len(order), pool):
-        part = order[start : start + pool]
-        part = part[np.argsort(lengths[part], kind="stable")]
-        batches += [part[first : first + rows] for first in range(0, len(part), rows)]
-    return batches
+    pools = _pools(lengths, order, POOL * rows)
+    return [part[n : n + rows] for part in pools for n in range(0, len(part), rows)]
+
+
+def _pools(lengths: np.ndarray, order: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Yield so many pairs of an order at a time, the shortest first."""
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        yield part[np.argsort(lengths[part], kind="stable")]  # stable: one order on any machine
 
 
 class PairBatches(IterableDataset):

@@ -15,10 +15,7 @@ from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments
 
 @torch.no_grad()
 def translate(
-    model: NMTModel,
-    sources: Sequence[Ids],
-    beam: int = 1,
-    prefixes: Sequence[Ids] | None = None,
+    model: NMTModel, sources: Sequence[Ids], beam: int = 1, prefixes: Sequence[Ids] | None = None
 ) -> list[list[int]]:
     """Translate a batch of sentences.
 
@@ -45,10 +42,7 @@ def translate(
 
 @torch.no_grad()
 def translate_encoded(
-    model: NMTModel,
-    encoding: Encoding,
-    inputs_RT: Tensor,
-    beam: int = 1,
+    model: NMTModel, encoding: Encoding, inputs_RT: Tensor, beam: int = 1
 ) -> list[list[int]]:
     """Translate encoded sentences.
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SPECIAL, UNK
 from xnmt_bench.store import file_hash, fingerprint
@@ -41,14 +40,12 @@ class Renumbering:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
         # Other ids keep the toolkit's order, so that slices of its output layer stay long.
         ordinary = [i for i in range(size) if i not in special.values()]
-        self.theirs_V = torch.tensor(
-            [special[i] for i in sorted(special)] + ordinary
-        )  # may repeat one
+        theirs = [special[i] for i in sorted(special)] + ordinary  # may repeat one
+        self.theirs_V = torch.tensor(theirs)
         # A run ends where the next id does not follow on the one before it.
         ends = [0, *((self.theirs_V.diff() != 1).nonzero()[:, 0] + 1).tolist(), len(self.theirs_V)]
-        first = self.theirs_V.tolist()
-        self.runs = [slice(first[a], first[a] + b - a) for a, b in pairwise(ends)]
-        self._ours = {their_id: our_id for our_id, their_id in enumerate(self.theirs_V.tolist())}
+        self.runs = [slice(theirs[a], theirs[a] + b - a) for a, b in pairwise(ends)]
+        self._ours = {their_id: our_id for our_id, their_id in enumerate(theirs)}
         # Later ones win: BOS gives way where it shares its id.
         self._ours |= {special[our_id]: our_id for our_id in (BOS, PAD, UNK, EOS)}
         shared = [BOS] if start in (pad, unk, eos) else []
@@ -67,11 +64,6 @@ class Renumbering:
     def theirs(self, our_ids: Iterable[int]) -> list[int]:
         """Return the toolkit's ids of ours."""
         return [int(self.theirs_V[int(i)]) for i in our_ids]
-
-    def possible(self, our_ids: Tensor) -> Tensor:
-        """Change logits (..., V) in our order in place: what is unpredictable is impossible."""
-        our_ids[..., self.unpredictable] = -torch.inf
-        return our_ids
 
 
 def made_from(files: Sequence[Path], options: Any) -> str:

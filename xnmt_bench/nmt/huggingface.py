@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from xnmt_bench.corpora.vocabulary.subwords import PAD
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.nmt.base import NMTModel, Reader
+from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
@@ -34,7 +34,6 @@ from xnmt_bench.nmt.huggingface_languages import (
 )
 from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, add_markers, bare, find_frame
 from xnmt_bench.nmt.output import linear_parts
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Text
 
 MAJOR = transformers.__version__.partition(".")[0]  # tokenizers are not the same in all
@@ -157,7 +156,7 @@ class HuggingFaceModel(NMTModel):
         if self._table_size is not None:
             around_source = len(frame.before_source) + len(frame.after_source)
             self.longest_source = self._table_size - around_source
-            self.longest_target = self._table_size - (len(frame.before_target) - 1)
+            self.longest_target = self._table_size - len(frame.before_target) + 1
         buffers = {"source_ids": source.ids.theirs_V, "target_ids": target.ids.theirs_V}
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
         for name, ids in (frame.__dict__ | buffers).items():
@@ -183,11 +182,20 @@ class HuggingFaceModel(NMTModel):
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """Return the encoder's self-attention (B, L, H, S, S), less what goes to the frame."""
         encoded, _ = self._encode(source_BSD, layout, output_attentions=True)
-        before = len(self.before_source)
-        words = slice(before, before + source_BSD.shape[1])
+        words = self._words(layout)
         weights = torch.stack(encoded.attentions, dim=1)[..., words, words]
         # What follows the source stands in the padding of shorter rows.
         return weights * layout.mask_BS[:, None, None, None]
+
+    @property
+    def _framed(self) -> int:
+        """How many inputs the decoder reads before those of a sentence, of which BOS is one."""
+        return len(self.before_target) - 1
+
+    def _words(self, layout: Layout) -> slice:
+        """Return where the source's ids are among the encoder's states."""
+        before = len(self.before_source)
+        return slice(before, before + layout.source_BS.shape[1])
 
     def _encode(self, source_BSD: Tensor, layout: Layout, **options: Any) -> tuple[Any, Tensor]:
         """Run the encoder on the embeddings in their frame; also return the mask of the whole."""
@@ -211,14 +219,13 @@ class HuggingFaceModel(NMTModel):
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a teacher-forced prefix: states (B, T, D)."""
-        return self._decode(encoding, input_BTD).last_hidden_state[:, len(self.before_target) - 1 :]
+        return self._decode(encoding, input_BTD).last_hidden_state[:, self._framed :]
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Return cross-attention and decoder self-attention, less what goes to the frame."""
         decoded = self._decode(encoding, input_BTD, output_attentions=True)
-        framed, before = len(self.before_target) - 1, len(self.before_source)
         # Weights on the frame are dropped: it is the model's own and no word of the sentence.
-        words = slice(before, before + encoding.mask_BS.shape[1])
+        framed, words = self._framed, self._words(encoding.layout)
         cross = torch.stack(decoded.cross_attentions, dim=1)[..., framed:, words]
         prefix = torch.stack(decoded.attentions, dim=1)[..., framed:, framed:]
         # What follows the source stands in the padding of shorter rows.
@@ -232,33 +239,16 @@ class HuggingFaceModel(NMTModel):
         encoding = Encoding(encoded.last_hidden_state, batch.layout, (mask,))
         decoded = self._decode(encoding, self.embed_target(batch.input_BT), **kept)
         apart = partial(take_apart, post_norm=self.model.config.model_type in POST_NORM)
-        encoder = [
-            apart(attention, weights, states, None)
-            for [attention], weights, states in zip(
-                attentions(self.model.get_encoder()),
-                encoded.attentions,
-                encoded.hidden_states[:-1],
-                strict=True,
-            )
-        ]
-        decoder = []
-        for (to_itself, to_source), self_weights, cross_weights, states in zip(
-            attentions(self.model.get_decoder()),
-            decoded.attentions,
-            decoded.cross_attentions,
-            decoded.hidden_states[:-1],
-            strict=True,
-        ):
-            first = apart(to_itself, self_weights, states, None)
-            second = apart(to_source, cross_weights, first.output_BQD, encoding.states_BSD)
-            decoder.append((first, second))
-        framed, before = len(self.before_target) - 1, len(self.before_source)
-        return Blocks(
-            encoder,
-            decoder,
-            source=slice(before, before + batch.source_BS.shape[1]),
-            inputs=slice(framed, None),
-        )
+        encoder, decoder = [], []
+        # Behind the states that each layer reads stand those of the last one.
+        for n, [attention] in enumerate(attentions(self.model.get_encoder())):
+            encoder.append(apart(attention, encoded.attentions[n], encoded.hidden_states[n], None))
+        for n, (to_itself, to_source) in enumerate(attentions(self.model.get_decoder())):
+            first = apart(to_itself, decoded.attentions[n], decoded.hidden_states[n], None)
+            read_BQD, weights = first.output_BQD, decoded.cross_attentions[n]
+            decoder.append((first, apart(to_source, weights, read_BQD, encoding.states_BSD)))
+        words = self._words(encoding.layout)
+        return Blocks(encoder, decoder, source=words, inputs=slice(self._framed, None))
 
     def _decode(
         self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
@@ -273,7 +263,7 @@ class HuggingFaceModel(NMTModel):
         mask, hidden_BT = None, encoding.layout.hidden_BT
         if hidden_BT is not None:
             # The frame stands before the inputs, also where the decoder has read it before.
-            mask = F.pad(~hidden_BT, (len(self.before_target) - 1, 0), value=True).long()
+            mask = F.pad(~hidden_BT, (self._framed, 0), value=True).long()
         return decoder(
             # Marian's decoder scales embeddings that have been scaled for it.
             inputs_embeds=input_BTD / _scale(decoder),
@@ -292,7 +282,7 @@ class HuggingFaceModel(NMTModel):
         """Keep the keys and values of what it has read."""
         return HuggingFaceReader(self, encoding)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Keep the keys and values of what it has read, and of the source."""
         return HuggingFacePrefix(self, encoding)
 
@@ -300,7 +290,8 @@ class HuggingFaceModel(NMTModel):
         """Return unnormalised log-probabilities (..., V)."""
         # A copy, so that it may be changed in place.
         our_logits = self._their_logits(states).index_select(-1, self.target_ids)
-        return self.target_subwords.ids.possible(our_logits)
+        our_logits[..., self.target_subwords.ids.unpredictable] = -torch.inf
+        return our_logits
 
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """Yield the logits of one part of V after another, (R, P)."""
@@ -343,15 +334,11 @@ class HuggingFaceModel(NMTModel):
         for row, (source, target) in zip(our_logits, pairs, strict=True):
             ids_S = torch.cat([self.before_source, self.source_ids[source], self.after_source])
             ids_T = torch.cat([self.before_target, self.target_ids[target[:-1]]])
-            their_logits = self.model(input_ids=ids_S[None], decoder_input_ids=ids_T[None]).logits[
-                0
-            ]
-            their_logits = their_logits[len(self.before_target) - 1 :]
+            output = self.model(input_ids=ids_S[None], decoder_input_ids=ids_T[None])
+            their_logits = output.logits[0, self._framed :]
+            difference = (row[: len(target)] - their_logits).abs().max()
             # Asked this way round, since not a number is not close either.
-            if (
-                not (row[: len(target)] - their_logits).abs().max()
-                <= TOLERANCE * their_logits.abs().max()
-            ):
+            if not difference <= TOLERANCE * their_logits.abs().max():
                 raise XnmtError(
                     f"{type(self.model).__name__}: from ids and from their embeddings this model "
                     "is not the same function, so its explanations would be of another"
@@ -363,41 +350,32 @@ def _scale(stack: nn.Module) -> float:
     return float(getattr(stack, "embed_scale", 1.0))
 
 
-class HuggingFacePrefix(Prefix[HuggingFaceModel]):
+class HuggingFacePrefix(Prefix):
     """Computes each input once, and the source's keys and values."""
+
+    model: HuggingFaceModel
 
     def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:
         super().__init__(model, encoding)
         self._kept = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        self._framed = len(model.before_target) - 1  # positions before the first input
 
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
-        decoded = self.model._decode(
-            self.encoding,
-            input_BXD,
-            framed=not self.steps,
-            past_key_values=self._kept,
-            use_cache=True,
-        )
+        kept = {"past_key_values": self._kept, "use_cache": True}
+        decoded = self.model._decode(self.encoding, input_BXD, framed=not self.steps, **kept)
         self.steps += input_BXD.shape[1]
         return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]
 
-    def _keep(self, forked: Prefix[HuggingFaceModel], steps: int, rows: Tensor) -> None:
-        assert isinstance(forked, HuggingFacePrefix)
+    def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
         if not steps:
             return
-        end, kept, caches = self._framed + steps, self._kept, (DynamicCache(), DynamicCache())
-        for old, new in zip(
-            (kept.self_attention_cache, kept.cross_attention_cache), caches, strict=True
-        ):
-            for number, layer in enumerate(old.layers):
-                keys, values = layer.keys[rows], layer.values[rows]  # type: ignore[union-attr, index]
-                if old is kept.self_attention_cache:
-                    # Keys of the source do not grow with the steps, so only the decoder's own are
-                    # cut.
-                    keys, values = keys[:, :, :end], values[:, :, :end]
-                new.update(keys, values, number)
+        # Keys of the source do not grow with the steps, so only the decoder's own are cut.
+        cuts = {"self_attention_cache": self.model._framed + steps, "cross_attention_cache": None}
+        caches = []
+        for name, end in cuts.items():
+            caches.append(cache := DynamicCache())
+            for number, layer in enumerate(getattr(self._kept, name).layers):
+                cache.update(layer.keys[rows][:, :, :end], layer.values[rows][:, :, :end], number)
         forked._kept = EncoderDecoderCache(*caches)
 
 
@@ -408,18 +386,15 @@ class HuggingFaceReader(Reader):
 
     def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:
         super().__init__(model, encoding)
-        self._kept = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        self._prefix = HuggingFacePrefix(model, encoding)
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Read further inputs of every row; the state behind the last, (R, D)."""
         assert (ids_RT != PAD).all()
-        input_RTD, begins = self.model.embed_target(ids_RT), not self._kept.get_seq_length()
-        decoded = self.model._decode(
-            self.encoding, input_RTD, framed=begins, past_key_values=self._kept, use_cache=True
-        )
-        return decoded.last_hidden_state[:, -1]  # type: ignore[no-any-return]
+        return self._prefix.read(self.model.embed_target(ids_RT))[:, -1]
 
     def select(self, rows: Tensor) -> None:
         """Go on with some of the rows, in a new order, some perhaps more than once."""
         super().select(rows)
-        self._kept.reorder_cache(rows)  # type: ignore[arg-type]
+        self._prefix.encoding = self.encoding
+        self._prefix._kept.reorder_cache(rows)  # type: ignore[arg-type]

@@ -20,14 +20,7 @@ from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import create
-from xnmt_bench.store import (
-    META,
-    MODEL_FILES,
-    Artefact,
-    file_hash,
-    fingerprint,
-    write_atomically,
-)
+from xnmt_bench.store import META, MODEL_FILES, Artefact, file_hash, fingerprint, write_atomically
 
 SHIPPED = Path(__file__).parent.parent / "systems"  # systems that come with the package
 MEANING = ("heads", "pre_norm", "tied", "position_shift")  # sizes that no weight's shape tells

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,15 @@ from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5"}
 CHECKPOINTS = (".pt",)  # endings of fairseq's files
 MANY_LANGUAGES = ("m2m100", "nllb", "mbart")
+DESCRIPTIONS = {
+    "native": "a system of this project",
+    "fairseq": "a fairseq checkpoint",
+    "marian": "a Marian model",
+    "m2m100": "an M2M100 model",
+    "nllb": "an NLLB model",
+    "mbart": "an mBART model",
+    "t5": "a T5 model",
+}
 
 
 def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
@@ -38,7 +46,7 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
     """
     family = find_family(str(path))
     try:
-        model = _OPENERS.get(family, _open_huggingface)(str(path), family, options)
+        model = _open(str(path), family, options)
     except TypeError as error:
         # Python names an argument that a reader lacks. Any other TypeError has another cause.
         slip = re.search(r"unexpected keyword argument '(\w+)'", str(error))
@@ -47,7 +55,7 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
         raise
     languages = model.languages or (options.get("source_language"), options.get("target_language"))
     pair = f", {languages[0]} to {languages[1]}" if all(languages) else ""
-    print(f"{path}: {_ARTICLES.get(family, f'a {family} model')}{pair}", file=sys.stderr)
+    print(f"{path}: {DESCRIPTIONS[family]}{pair}", file=sys.stderr)
     return move(model, find_device(device))
 
 
@@ -104,19 +112,16 @@ def _read_json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _open_native(path: str, family: str, options: dict[str, Any]) -> NMTModel:
-    if options:
-        raise XnmtError(f"{path}: a system of this project takes no {min(options)}")
-    return load_model(path)
+def _open(path: str, family: str, options: dict[str, Any]) -> NMTModel:
+    """Open a model of a family, which `find_family` found."""
+    if family == "native":
+        if options:
+            raise XnmtError(f"{path}: a system of this project takes no {min(options)}")
+        return load_model(path)
+    if family == "fairseq":
+        from xnmt_bench.nmt.fairseq.opening import open_fairseq
 
-
-def _open_fairseq(path: str, family: str, options: dict[str, Any]) -> NMTModel:
-    from xnmt_bench.nmt.fairseq.opening import open_fairseq
-
-    return open_fairseq(path, **options)
-
-
-def _open_huggingface(path: str, family: str, options: dict[str, Any]) -> NMTModel:
+        return open_fairseq(path, **options)
     try:
         from xnmt_bench.nmt.huggingface import open_huggingface
     except ImportError as error:
@@ -128,18 +133,3 @@ def _open_huggingface(path: str, family: str, options: dict[str, Any]) -> NMTMod
             "target_language in its own codes"
         )
     return open_huggingface(path, family, **options)
-
-
-_OPENERS: dict[str, Callable[[str, str, dict[str, Any]], NMTModel]] = {
-    "native": _open_native,
-    "fairseq": _open_fairseq,
-}
-_ARTICLES = {
-    "native": "a system of this project",
-    "fairseq": "a fairseq checkpoint",
-    "marian": "a Marian model",
-    "m2m100": "an M2M100 model",
-    "nllb": "an NLLB model",
-    "mbart": "an mBART model",
-    "t5": "a T5 model",
-}

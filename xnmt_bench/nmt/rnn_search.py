@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.vocabulary.subwords import PAD, Subwords
-from xnmt_bench.nmt.base import NMTModel, Reader, last_of
+from xnmt_bench.nmt.base import NMTModel, Prefix, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.output import LinearOutput
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Rate, Size
 
 States = tuple[Tensor, ...]
@@ -140,7 +139,7 @@ class RNNSearch(LinearOutput, NMTModel):
         # One layer of one head.
         return AttentionWeights(weight_BTS[:, None, None], None, states_BTD)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Keep the decoder's states."""
         return RecurrentPrefix(self, encoding)
 
@@ -149,8 +148,10 @@ class RNNSearch(LinearOutput, NMTModel):
         return RecurrentReader(self, encoding)
 
 
-class RecurrentPrefix(Prefix[RNNSearch]):
+class RecurrentPrefix(Prefix):
     """Goes on from the decoder's states behind any input."""
+
+    model: RNNSearch
 
     def __init__(self, model: RNNSearch, encoding: Encoding) -> None:
         super().__init__(model, encoding)
@@ -167,8 +168,7 @@ class RecurrentPrefix(Prefix[RNNSearch]):
         self.steps += input_BXD.shape[1]
         return self.model.read_out(torch.stack(features, 1))
 
-    def _keep(self, forked: Prefix[RNNSearch], steps: int, rows: Tensor) -> None:
-        assert isinstance(forked, RecurrentPrefix)
+    def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
         forked._states = [tuple(x[rows] for x in states) for states in self._states[: steps + 1]]
 
 

@@ -49,10 +49,9 @@ class SwitchedOff:
             self._special = is_special(batch.source_BS), is_special(batch.input_BT)
         self.source_BSD = model.embed_source(batch.source_BS)
         self.input_BTD = model.embed_target(batch.input_BT)
-        zeroed = removal in ("zero", "attention")
-        self._off = [
-            None if zeroed else replacement(model, side, removal) for side in (SOURCE, TARGET)
-        ]
+        self._off: list[Tensor] | None = None  # for zero
+        if removal in ("mean", "unk"):
+            self._off = [replacement(model, side, removal) for side in (SOURCE, TARGET)]
 
     def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
         """Encode some rows, keeping the source words that are not 0."""
@@ -83,8 +82,8 @@ class SwitchedOff:
     def _switch(self, embedded_RXD: Tensor, keep_RX: Tensor, side: int) -> Tensor:
         # Multiplied and not masked in place: the whole embeddings serve every other row.
         keep_RX1 = keep_RX[..., None].to(embedded_RXD)
-        switched_RXD, off_D = embedded_RXD * keep_RX1, self._off[side]
-        return switched_RXD if off_D is None else switched_RXD + (1 - keep_RX1) * off_D
+        switched_RXD = embedded_RXD * keep_RX1
+        return switched_RXD + (1 - keep_RX1) * self._off[side] if self._off else switched_RXD
 
 
 def is_special(ids: Tensor) -> Tensor:
@@ -92,16 +91,16 @@ def is_special(ids: Tensor) -> Tensor:
     return torch.isin(ids, torch.tensor(SPECIAL, device=ids.device))
 
 
-def replacement(model: NMTModel, side: int, removal: Removal) -> Tensor:
+def replacement(model: NMTModel, side: int, removal: Literal["mean", "unk"]) -> Tensor:
     """Return what stands in the place of a word that is switched off, (D,).
 
     Args:
         model: whose embeddings.
         side: SOURCE or TARGET.
-        removal: zero; the unweighted mean of the vocabulary's embeddings, without special symbols;
-            or the embedding of the unknown word.
+        removal: the unweighted mean of the vocabulary's embeddings, without special symbols; or
+            the embedding of the unknown word.
     """
     vocabulary, embed = model.vocabularies[side], (model.embed_source, model.embed_target)[side]
     ids = [UNK] if removal == "unk" else range(WORDS, len(vocabulary))
     embedded_1XD = embed(torch.tensor([*ids], device=device_of(model))[None])
-    return embedded_1XD[0].mean(0) * (removal != "zero")
+    return embedded_1XD[0].mean(0)

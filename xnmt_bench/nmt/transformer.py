@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.vocabulary.subwords import PAD, SEPARATOR, Subwords
 from xnmt_bench.device import exact
-from xnmt_bench.nmt.base import NMTModel, Reader, last_of
+from xnmt_bench.nmt.base import NMTModel, Prefix, Reader, last_of
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.output import LinearOutput
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.options import Few, Natural, Rate, Size
 
 
@@ -370,7 +369,7 @@ class Transformer(LinearOutput, NMTModel):
         """Keep the keys and values of what it has read."""
         return TransformerReader(self, encoding)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Keep the keys and values of what it has read."""
         return TransformerPrefix(self, encoding)
 
@@ -451,8 +450,10 @@ class TransformerReader(Reader):
         self._segment_R = self._segment_R[rows]
 
 
-class TransformerPrefix(Prefix[Transformer]):
+class TransformerPrefix(Prefix):
     """Computes each input once, and keeps each layer's keys and values."""
+
+    model: Transformer
 
     def __init__(self, model: Transformer, encoding: Encoding) -> None:
         super().__init__(model, encoding)
@@ -475,8 +476,7 @@ class TransformerPrefix(Prefix[Transformer]):
         self._kept[layer].append(new_BXD)
         return torch.cat(self._kept[layer], dim=1)
 
-    def _keep(self, forked: Prefix[Transformer], steps: int, rows: Tensor) -> None:
-        assert isinstance(forked, TransformerPrefix)
+    def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
         if steps:
             for parts in self._kept:  # joined once, for all that fork here
                 parts[:] = parts if len(parts) == 1 else [torch.cat(parts, dim=1)]

@@ -7,12 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from xnmt_bench.corpora.languages import (
-    BLANKS,
-    CHARACTERS,
-    tokenizer_name,
-    tokenizer_signature,
-)
+from xnmt_bench.corpora.languages import BLANKS, CHARACTERS, tokenizer_name, tokenizer_signature
 from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
@@ -99,10 +94,7 @@ class ContrastiveAccuracy:
         return 100 * float(np.mean(accuracies))
 
     def _accuracy(self, model: NMTModel, number: int) -> float:
-        subwords, contrastive_set = (
-            (model.source_subwords, model.target_subwords),
-            self._sets[number],
-        )
+        contrastive_set = self._sets[number]
         if number not in self._passages:
             groups = contrastive_set.groups
             read = [p.read(self._context) for group in groups for p in group.passages()]
@@ -110,7 +102,7 @@ class ContrastiveAccuracy:
         passages = self._passages[number]
         # Variants that read the same are scored once, so that they tie exactly.
         row_of = {passage: row for row, passage in enumerate(dict.fromkeys(passages))}
-        pairs = [passage.encode(*subwords) for passage in row_of]
+        pairs = [passage.encode(*model.vocabularies) for passage in row_of]
         log_p, _ = log_probability(model, pairs, self._batch_tokens)
         log_p_N = log_p[[row_of[passage] for passage in passages]]
         return float(compare(contrastive_set).right_G(log_p_N, "wrong").mean())

@@ -13,9 +13,7 @@ TARGET_ROWS = ("target_embedding.weight", "output.weight", "output.bias")
 
 
 def fit_vocabularies(
-    weights: dict[str, Tensor],
-    trained: tuple[Subwords, Subwords],
-    fresh: tuple[Subwords, Subwords],
+    weights: dict[str, Tensor], trained: tuple[Subwords, Subwords], fresh: tuple[Subwords, Subwords]
 ) -> dict[str, Tensor]:
     """Return a trained model's weights with the rows of other vocabularies.
 

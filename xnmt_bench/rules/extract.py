@@ -121,7 +121,6 @@ def extract(
         return _explain(model, batch, probability_BT, explainer, options, source_alone)
 
     path = folder / name
-    numbers = range(options.shards(sentences)) if numbers is None else numbers
     yield from _sharded(
         model, split, sentences, explained, options, path, numbers, keep_relevance, gold
     )
@@ -158,18 +157,15 @@ def label(
         now_BT, labels_BT, probability_BT = map(on_host, tensors)
 
         def columns() -> Iterator[Columns]:
-            for now_T, labels_T, probability_T in zip(
-                now_BT, labels_BT, probability_BT, strict=True
-            ):
+            for b, now_T in enumerate(now_BT):
                 yield {
                     "step": np.flatnonzero(now_T).astype(np.int32),
-                    "label": labels_T[now_T].astype(np.int32),
-                    "probability": probability_T[now_T],
+                    "label": labels_BT[b, now_T].astype(np.int32),
+                    "probability": probability_BT[b, now_T],
                 }
 
         return columns
 
-    numbers = range(options.shards(sentences)) if numbers is None else numbers
     yield from _sharded(model, split, sentences, labelled, options, folder, numbers)
 
 
@@ -185,7 +181,7 @@ def _sharded(
     columns_of: Callable[[list[int], Batch], HostWork],
     options: ExtractionOptions,
     folder: Path,
-    numbers: Sequence[int],
+    numbers: Sequence[int] | None,
     keep_relevance: bool = False,
     gold: Mapping[int, Gold] | None = None,
 ) -> Iterator[int]:
@@ -193,6 +189,7 @@ def _sharded(
 
     What is left to do on the host is done while the device goes on.
     """
+    numbers = range(options.shards(sentences)) if numbers is None else numbers
     room = Room(options.batch_tokens, cpu=SMALL, each=2**22)  # bytes a target id
 
     def computed(shard: int, members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:

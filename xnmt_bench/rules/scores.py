@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +35,9 @@ class DecisionScores:
 
     def save(self, path: Path) -> None:
         """Write the scores as Parquet."""
-        columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
         # With sentence and step, since files of the same decisions may differ in order.
-        table = dict(zip(COLUMNS, columns, strict=True))
-        if self.correct_N is not None:
-            table[CORRECT] = self.correct_N
-        write_table(pa.table(table), path)
+        columns = zip((*COLUMNS, CORRECT), vars(self).values(), strict=True)
+        write_table(pa.table({name: x for name, x in columns if x is not None}), path)
 
     @classmethod
     def load(cls, path: Path) -> DecisionScores:
@@ -66,7 +64,5 @@ class DecisionScores:
 
     def take(self, chosen_N: np.ndarray) -> DecisionScores:
         """Return some of the decisions, by a mask or by their places."""
-        correct_N = None if self.correct_N is None else self.correct_N[chosen_N]
-        columns = (self.sentence_N, self.step_N, self.log_likelihood_N)
-        sentence_N, step_N, log_likelihood_N = (column[chosen_N] for column in columns)
-        return DecisionScores(sentence_N, step_N, log_likelihood_N, correct_N)
+        columns: list[Any] = [x if x is None else x[chosen_N] for x in vars(self).values()]
+        return DecisionScores(*columns)

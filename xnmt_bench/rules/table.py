@@ -266,14 +266,11 @@ def shard_relevance(path: Path) -> Iterator[SentenceRelevance]:
     Raises:
         StoreError: the shard is not readable, or a number is missing or too great.
     """
-    columns = read_columns(path, RELEVANCE_COLUMNS)
-    # What others made need not say it.
-    has_probability = PROBABILITY in column_names(path)
-    probability_N = (
-        read_columns(path, [PROBABILITY])[PROBABILITY].astype(np.float64)
-        if has_probability
-        else np.full(len(columns["step"]), np.nan)
-    )
+    # What others made need not say the probability.
+    optional = (PROBABILITY,) if PROBABILITY in column_names(path) else ()
+    columns = read_columns(path, (*RELEVANCE_COLUMNS, *optional))
+    unknown_N = np.full(len(columns["step"]), np.nan)
+    probability_N = columns.get(PROBABILITY, unknown_N).astype(np.float64)
     for rows in sentence_rows(columns["sentence"]):
         source, prefix = (
             _matrix(columns[f"{side}_relevance"][rows], f"{path}: {side}_relevance")

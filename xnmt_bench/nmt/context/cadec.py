@@ -65,17 +65,8 @@ class CADec(LinearOutput, TwoStep):
         tied: bool = True,
         second_layers: Few = 6,
     ) -> None:
-        super().__init__(
-            source_subwords,
-            target_subwords,
-            layers=layers,
-            heads=heads,
-            dimension=dimension,
-            feed_forward=feed_forward,
-            dropout=dropout,
-            pre_norm=pre_norm,
-            tied=tied,
-        )
+        sizes = (layers, heads, dimension, feed_forward, dropout, pre_norm, tied)
+        super().__init__(source_subwords, target_subwords, *sizes)
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.second = SecondPass(second_layers, *size)
         # A layer of its own, since the base's does not learn.
@@ -213,19 +204,16 @@ class CADec(LinearOutput, TwoStep):
         weights = Weights([], [], [])
         _, current = self._decode(encoding, input_BTD, weights)
         prefix_NLHCC, cross_NLHCS, memory_NLHCX = (torch.stack(w, dim=1) for w in weights)
-        rows, steps, _ = input_BTD.shape
         # Behind the draft stands the row of each input, which is of the word behind that.
         # Shifted by one: the state of input t stands beside word t, which input t + 1 is.
-        word_NLHCT = F.pad(memory_NLHCX[..., -steps:-1], (1, 0))
-        cross = cross_NLHCS.new_zeros(rows, *cross_NLHCS.shape[1:3], steps, cross_NLHCS.shape[-1])
-        prefix = cross_NLHCS.new_zeros(*cross.shape[:-1], steps)
-        for n, (row, span) in enumerate(current.spans()):
-            size = span.stop - span.start
-            cross[row, :, :, span] = cross_NLHCS[n, :, :, :size]
-            # Halves, so that a row's weights sum to at most 1.
-            prefix[row, :, :, span] = word_NLHCT[n, :, :, :size] / 2
-            prefix[row, :, :, span, span] += prefix_NLHCC[n, :, :, :size, :size] / 2
-        return AttentionWeights(cross, prefix)
+        word_NLHCT = F.pad(memory_NLHCX[..., -input_BTD.shape[1] : -1], (1, 0))
+        # The steps of the current sentences, as steps of the whole inputs.
+        cross_BLHTS, memory_BLHTT = (
+            current.join(x.movedim(3, 1)).movedim(1, 3) for x in (cross_NLHCS, word_NLHCT)
+        )
+        # Halves, so that a row's weights sum to at most 1.
+        prefix_BLHTT = memory_BLHTT / 2 + current.square(prefix_NLHCC) / 2
+        return AttentionWeights(cross_BLHTS, prefix_BLHTT)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """Return the encoder's self-attention (B, L, H, S, S), which never leaves a sentence."""

@@ -10,18 +10,16 @@ sentence; other shapes as in `nmt.base`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
-from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.base import Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
 from xnmt_bench.nmt.context.sentences import Sentences, source_numbers
 from xnmt_bench.nmt.context.two_step import TwoStep
-from xnmt_bench.nmt.prefix import Prefix
 from xnmt_bench.nmt.transformer import MultiHeadAttention, feed_forward
 from xnmt_bench.options import Few, Rate, Size
 
@@ -118,17 +116,8 @@ class MultiEncoder(TwoStep):
         pre_norm: bool = False,
         tied: bool = True,
     ) -> None:
-        super().__init__(
-            source_subwords,
-            target_subwords,
-            layers=layers,
-            heads=heads,
-            dimension=dimension,
-            feed_forward=feed_forward,
-            dropout=dropout,
-            pre_norm=pre_norm,
-            tied=tied,
-        )
+        sizes = (layers, heads, dimension, feed_forward, dropout, pre_norm, tied)
+        super().__init__(source_subwords, target_subwords, *sizes)
         self.context = ContextAttention(dimension, heads, feed_forward, dropout)
 
     @classmethod
@@ -156,17 +145,12 @@ class MultiEncoder(TwoStep):
         sentences, last_B = Sentences(number_BS), number_BS.amax(1)
         h_NLD = self.base.encoder_states(sentences.split(source_BSD), sentences.layout)
         current_N = sentences.number_N == last_B[sentences.row_N]
-        row_M = sentences.row_N[~current_N]
-        place_M = (last_B[row_M] - sentences.number_N[~current_N]) - 1  # the nearest first
+        before_N = ~current_N
+        row_M = sentences.row_N[before_N]
+        place_M = (last_B[row_M] - sentences.number_N[before_N]) - 1  # the nearest first
         out_NLD = h_NLD.clone()
-        read_BCD = self.context(
-            h_NLD[current_N],
-            h_NLD[~current_N],
-            sentences.mask_NL[~current_N],
-            row_M,
-            place_M,
-            weights,
-        )
+        contexts = (h_NLD[before_N], sentences.mask_NL[before_N], row_M, place_M)
+        read_BCD = self.context(h_NLD[current_N], *contexts, weights)
         out_NLD[current_N] = read_BCD.to(out_NLD.dtype)  # autocast may have chosen another
         return sentences.join(out_NLD), (number_BS == last_B[:, None]) & layout.mask_BS
 
@@ -193,7 +177,7 @@ class MultiEncoder(TwoStep):
         """Decode a teacher-forced prefix: states (B, T, D)."""
         return self.base.decode(encoding, input_BTD)
 
-    def prefix(self, encoding: Encoding) -> Prefix[Any]:
+    def prefix(self, encoding: Encoding) -> Prefix:
         """Return the Transformer's, which keeps the keys and values of what it has read."""
         return self.base.prefix(encoding)
 

@@ -31,10 +31,10 @@ class TwoStep(NMTModel):
     starts_trained: ClassVar[bool] = True
     base: Transformer
 
-    def __init__(self, source_subwords: Subwords, target_subwords: Subwords, **sizes: Any) -> None:
+    def __init__(self, source_subwords: Subwords, target_subwords: Subwords, *sizes: Any) -> None:
         super().__init__()
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
-        self.base = Transformer(source_subwords, target_subwords, **sizes)
+        self.base = Transformer(source_subwords, target_subwords, *sizes)
         self.base.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> Self:

@@ -59,16 +59,12 @@ def open_fairseq(
         )
     configured = {"source": source_language, "target": target_language}
     languages = [_language(options, side, language) for side, language in configured.items()]
+    codes, vocabularies = (source_codes, target_codes), (source_vocabulary, target_vocabulary)
     source, target = (
         DictionarySubwords(
-            folder / f"dict.{language}.txt", codes, vocabulary, vocabulary_threshold, glossaries
+            folder / f"dict.{language}.txt", code, vocabulary, vocabulary_threshold, glossaries
         )
-        for language, codes, vocabulary in zip(
-            languages,
-            (source_codes, target_codes),
-            (source_vocabulary, target_vocabulary),
-            strict=True,
-        )
+        for language, code, vocabulary in zip(languages, codes, vocabularies, strict=True)
     )
     for side, subwords in (("encoder", source), ("decoder", target)):
         # Another dictionary than it was trained with shows in the number of words.

@@ -154,13 +154,8 @@ class DictionarySubwords(Subwords):
         if self._codes is not None:
             return tied
         first = dict[int, int]()
-        return Tied(
-            tied.ids,
-            [
-                first.setdefault(joined, word)
-                for joined, word in zip(self.words(tied.ids), tied.words, strict=True)
-            ],
-        )
+        both = zip(self.words(tied.ids), tied.words, strict=True)
+        return Tied(tied.ids, [first.setdefault(joined, word) for joined, word in both])
 
     def count_avoidable(self, texts: Sequence[str]) -> int:
         """Return how many unknown subwords texts have that a cut by the dictionary avoids.

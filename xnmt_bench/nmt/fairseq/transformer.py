@@ -86,14 +86,12 @@ class FairseqTransformer(Transformer):
         target: bool = False,
     ) -> Tensor:
         """Return embeddings with their positions added, and normed if so configured."""
-        side = "decoder" if target else "encoder"
+        side, name = ("decoder", "target") if target else ("encoder", "source")
+        steps, most = x_BTD.shape[1], self.longest_target if target else self.longest_source
+        if most is not None and steps > most:
+            raise XnmtError(f"a {name} of {steps} subwords; the model reads {most} at most")
         if positions is None:
-            positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
-        table = self.positions[side]
-        if isinstance(table, nn.Embedding) and x_BTD.shape[1] > len(table.weight) - FIRST:
-            name, most = "target" if target else "source", len(table.weight) - FIRST
-            problem = f"a {name} of {x_BTD.shape[1]} subwords; the model reads {most} at most"
-            raise XnmtError(problem)
+            positions = torch.arange(steps, device=x_BTD.device)
         placed = x_BTD + self.positions[side](positions + FIRST).to(x_BTD.dtype)
         return self.embedding_norms[side](placed)  # type: ignore[no-any-return]
 
