@@ -46,7 +46,7 @@ def columns(*changes):
 )
 def test_each_list(name, on, off):
     rule, places = listed(columns(on, off), Thresholds())[name]
-    assert places.tolist() == [1]
+    assert places == [1]
     assert rule
     assert {recipe.name for recipe in recipes(Thresholds())} == set(listed(columns(), Thresholds()))
 
@@ -64,7 +64,7 @@ def test_thresholds_move_rule_and_members():
 
 def test_what_nobody_knows_puts_no_sentence_on_a_list():
     scored = {"target_words": np.array([5.0, 0.0])}
-    members = {name: places.tolist() for name, (_, places) in listed(scored, Thresholds()).items()}
+    members = {name: places for name, (_, places) in listed(scored, Thresholds()).items()}
     assert members.pop("empty") == [1]
     assert not any(members.values())
 

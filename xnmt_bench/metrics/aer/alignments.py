@@ -16,7 +16,6 @@ from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
-from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -228,7 +227,7 @@ class Alignments(Lazy):
             lengths = [
                 (len(split_words(s.source)), len(split_words(s.target))) for s in self.sentences
             ]
-            return {FORWARD: [diagonal(*pair) for pair in lengths]}
+            return {FORWARD: [link_diagonal(*pair) for pair in lengths]}
 
         # No relevance in the recipe: it is the same under every explainer.
         return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
@@ -279,3 +278,9 @@ def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequ
     return {FORWARD: forward, BACKWARD: backward} | {
         name: [method(f, b) for f, b in pairs] for name, method in METHODS.items()
     }
+
+
+def link_diagonal(source: int, target: int) -> Links:
+    """Link each of `target` words to that of `source` words at the same share of its sentence."""
+    # Half a word more, so that middles of words meet and both ends are treated alike.
+    return frozenset((int((j + 0.5) * source / target), j) for j in range(target))

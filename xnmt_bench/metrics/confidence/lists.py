@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +124,7 @@ def recipes(at: Thresholds) -> list[Recipe]:
     ]
 
 
-def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]]:
+def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, list[int]]]:
     """Return the rule of each list and the places of its sentences, by its name.
 
     Args:
@@ -131,11 +132,12 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]
         at: thresholds.
     """
     size = len(next(iter(columns.values())))
-    thresholds_of = _Known(columns, size)
+    # NaN and not an error: a dump without references has no chrF, and its other lists still stand.
+    known = defaultdict(lambda: np.full(size, np.nan), columns)
     # Comparisons with NaN are false, which is what is meant.
     with np.errstate(invalid="ignore"):
         return {
-            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(thresholds_of)))
+            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(known)).tolist())
             for recipe in recipes(at)
         }
 
@@ -143,18 +145,6 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]
 def _relative_length(columns: Columns) -> np.ndarray:
     """Return words of the translation a source word, over the usual number if there is one."""
     return columns["length_ratio"] / np.nan_to_num(columns["usual_length_ratio"], nan=1.0)
-
-
-class _Known(dict[str, np.ndarray]):
-    """Columns, and NaN for one that is missing."""
-
-    def __init__(self, columns: Columns, size: int) -> None:
-        super().__init__(columns)
-        self._size = size
-
-    # NaN and not an error: a dump without references has no chrF, and its other lists still stand.
-    def __missing__(self, name: str) -> np.ndarray:
-        return np.full(self._size, np.nan)
 
 
 def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
@@ -165,11 +155,9 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
         train: the training pairs, which stream.
     """
     # The test set is held in memory; the training data streams.
-    found_in_training = dict.fromkeys(pairs, 0.0)
-    for sentence in train:
-        if (pair := (sentence.source, sentence.target)) in found_in_training:
-            found_in_training[pair] = 1.0
-    return [found_in_training[pair] for pair in pairs]
+    tested = set(pairs)
+    found = {pair for s in train if (pair := (s.source, s.target)) in tested}
+    return [float(pair in found) for pair in pairs]
 
 
 def suspected(
@@ -184,5 +172,5 @@ def suspected(
             **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")},
         }
         for name, (rule, places) in listed(columns, at).items()
-        for place in places.tolist()
+        for place in places
     ]

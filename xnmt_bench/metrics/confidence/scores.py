@@ -15,8 +15,6 @@ import numpy as np
 Definition = Literal["paper", "softalignments"]
 COPIED = 0.3  # share of the translation that is a copy, from which on the overlap is penalised
 LEAST_TOKENS = 4  # of a translation, beyond which the released tool penalises it
-SCALE = {"cdp": 1.0}  # of a score's percentage; of all others 0.05
-USUAL_SCALE = 0.05
 
 
 @dataclass(frozen=True)
@@ -147,4 +145,5 @@ def common(source: str, target: str) -> str:
 
 def as_percentage(name: str, score: float) -> float:
     """Return a score as the tool shows it: 100 exp(-c x^2); also a token's."""
-    return 100 * float(np.exp(-SCALE.get(name, USUAL_SCALE) * score**2))
+    scale = 1.0 if name == "cdp" else 0.05
+    return 100 * float(np.exp(-scale * score**2))

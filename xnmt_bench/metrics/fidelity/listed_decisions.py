@@ -74,11 +74,9 @@ def _listing(
         [s["number"] for s in sentences],
         {side: [_text(s[side]) for s in sentences] for side in ("source", "target")},
         {
-            "decisions": np.array(
-                [len(probability_T) for probability_T in probabilities], dtype=np.float64
-            ),
-            "mean_probability": np.array([probability_T.mean() for probability_T in probabilities]),
-            "least_probability": np.array([probability_T.min() for probability_T in probabilities]),
+            "decisions": np.array([len(p_T) for p_T in probabilities], dtype=np.float64),
+            "mean_probability": np.array([p_T.mean() for p_T in probabilities]),
+            "least_probability": np.array([p_T.min() for p_T in probabilities]),
         },
         charts=["mean_probability", "least_probability"],
         matrices=partial(_matrices, sentences, relevances),
@@ -100,17 +98,15 @@ def _matrices(
         shares_TX = np.divide(
             positive_TX, greatest_T1, out=np.zeros_like(positive_TX), where=greatest_T1 > 0
         )
-        yield (
-            sentence["number"],
-            Matrix(
-                _tokens(sentence["labels"]),
-                _tokens([*sentence["source"], *sentence["target"]]),
-                # NaN stays: the page greys what a step cannot see, which is not a weight of 0.
-                np.where(np.isnan(weights_TX), np.nan, shares_TX),
-                sources=len(sentence["source"]),
-                scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
-            ),
+        matrix = Matrix(
+            _tokens(sentence["labels"]),
+            _tokens([*sentence["source"], *sentence["target"]]),
+            # NaN stays: the page greys what a step cannot see, which is not a weight of 0.
+            np.where(np.isnan(weights_TX), np.nan, shares_TX),
+            sources=len(sentence["source"]),
+            scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
         )
+        yield sentence["number"], matrix
 
 
 def _tokens(pieces: Sequence[str]) -> Tokens:
