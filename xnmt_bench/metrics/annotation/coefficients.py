@@ -76,14 +76,11 @@ def cohen_kappa(first_U: np.ndarray, second_U: np.ndarray, weights_RU: np.ndarra
     not count. NaN where both give one and the same answer to all.
     """
     answered_U = (first_U != MISSING) & (second_U != MISSING)
-    choices = sorted({*first_U[answered_U], *second_U[answered_U]})
+    choices_C = np.array(sorted({*first_U[answered_U], *second_U[answered_U]}), object)
     # One row a person and item, all zeros where either left the item out: it then adds nothing to
     # any product below.
     first_UC, second_UC = (
-        np.array(
-            [[answer == choice for choice in choices] for answer in answers_U], dtype=float
-        ).reshape(len(answers_U), len(choices))
-        * answered_U[:, None]
+        ((answers_U[:, None] == choices_C) & answered_U[:, None]).astype(float)
         for answers_U in (first_U, second_U)
     )
     items_R = weights_RU @ answered_U.astype(float)
@@ -120,10 +117,8 @@ def krippendorff_alpha(
     values = sorted({str(answer) for answers_U in answers_PU for answer in answers_U} - {MISSING})
     if len(values) < 2:
         return nothing_R
-    counts_UC = sum(
-        np.array([[answer == value for value in values] for answer in answers_U], dtype=np.int64)
-        for answers_U in answers_PU
-    )
+    values_C = np.array(values, object)
+    counts_UC = sum((answers_U[:, None] == values_C).astype(np.int64) for answers_U in answers_PU)
     distances_CC = np.array([[distance(a, b) for b in values] for a in values])
 
     # The package passes values, their places and their counts. Its own distances need numbers;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from xnmt_bench.corpora.suites.contrastive import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
@@ -80,15 +81,11 @@ class AntecedentWeights:
         """Return the first step at which the true translation and a variant part."""
         ids, target = self.texts.split(EVALUATED).target[index].tolist(), self.texts.subwords[1]
         true = target.encode(group.variants[group.true].text)
-        variants = (
-            target.encode(variant.text)
-            for number, variant in enumerate(group.variants)
-            if number != group.true
-        )
         # Several variants may part from the true one at unlike places; the first is where the
         # choice begins.
-        first = min(_parting(true, other) for other in variants)
-        return len(ids) - len(true) - 1 + first  # EOS stands behind the true one
+        every = zip(*(target.encode(variant.text) for variant in group.variants), strict=False)
+        shared = [*takewhile(lambda ids: len(set(ids)) == 1, every)]
+        return len(ids) - len(true) - 1 + len(shared)  # EOS stands behind the true one
 
     def weights(self) -> Iterator[tuple[int, float]]:
         """Yield the index of each explained group and the weight of its antecedent, 0 to 1.
@@ -114,12 +111,6 @@ class AntecedentWeights:
         start = sum(sizes[: placed.segment])
         significant_1N = significant(shares_1N[:, start : start + sizes[placed.segment]])
         return float(significant_1N[0, list(placed.words)].max())
-
-
-def _parting(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the first place at which two sequences differ."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:

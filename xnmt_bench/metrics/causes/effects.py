@@ -139,18 +139,8 @@ class Interventions:
         (of_pairs, *_), _ = self._average(pairs, texts, clean)
         that = [self._erase(side, texts[side], clean) for side in (SOURCE, PREFIX)]
         joint_N = self._replace_both(texts, gold, clean)
-        return Effects(
-            clean.step_N,
-            clean.slot_N,
-            which,
-            of_pairs,
-            change,
-            flips,
-            that,
-            joint_N,
-            len(singles),
-            as_long,
-        )
+        by_word = which, of_pairs, change, flips, that
+        return Effects(clean.step_N, clean.slot_N, *by_word, joint_N, len(singles), as_long)
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)
@@ -257,8 +247,7 @@ class Interventions:
         """Return substitutes of both units in a seeded order, those of as many pieces first."""
         pairs = [
             (entry, translation)
-            for entry in source.others
-            for translation in target.others
+            for entry, translation in product(source.others, target.others)
             if translation in self._translations.get(entry, ())
         ]
         random.Random(f"{number}/pair/{target.start}").shuffle(pairs)

@@ -86,17 +86,9 @@ class Detects(Analysis):
             raise NotApplicable("the translations are not annotated (outputs.format=annotated)")
         kept, rows = [p for p, _ in usable], [r for _, r in usable]
         words = {"explainer": "explainer", "detector": "detector"}
-        note = NOTE.format(recall=self.recall)
-        summary = pivoted(
-            "Which scores find broken translations?",
-            kept,
-            rows,
-            words,
-            "label",
-            _cell,
-            [note],
-            distinguish(kept),
-        )
+        notes, apart = [NOTE.format(recall=self.recall)], distinguish(kept)
+        title = "Which scores find broken translations?"
+        summary = pivoted(title, kept, rows, words, "label", _cell, notes, apart)
         identity = (*kept[0].condition, "explainer", "detector", "label")
         measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
         return Result(list(chain(*rows)), identity, measured, summary)

@@ -60,16 +60,8 @@ class Predicts(Analysis):
             raise NotApplicable("the sentences have no references, or no scores of their own")
         kept, rows = [p for p, _ in usable], [r for _, r in usable]
         words = {"explainer": "explainer", "score": "score"}
-        summary = pivoted(
-            "Which confidence predicts quality?",
-            kept,
-            rows,
-            words,
-            "predicted",
-            _cell,
-            [NOTE],
-            distinguish(kept),
-        )
+        title, apart = "Which confidence predicts quality?", distinguish(kept)
+        summary = pivoted(title, kept, rows, words, "predicted", _cell, [NOTE], apart)
         identity = (*kept[0].condition, "explainer", "score", "predicted")
         return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
 
@@ -79,13 +71,8 @@ class Predicts(Analysis):
         Raises:
             XnmtError: a name is wrong.
         """
-        rows = [
-            m
-            for panel in panels
-            for seeds in panel.measured("", blind=True).values()
-            for m in seeds
-        ]
-        columns = {*TELLS}.union(*(m.units().columns for m in rows))
+        rows = chain.from_iterable(panel.measured("", blind=True).values() for panel in panels)
+        columns = {*TELLS}.union(*(m.units().columns for seeds in rows for m in seeds))
         for score in (score for score in self.scores if score not in columns):
             raise XnmtError(f"analysis.predicts.scores: {unknown('score', score, columns)}")
 
@@ -122,11 +109,10 @@ class Predicts(Analysis):
             ]
             mean_R = np.mean(by_seed, axis=0)
             numbers = (float(mean_R[0]), *interval(mean_R[1:]))
-            predicted = QUALITY[quality] + LENGTH_NOTE * given_length
             yield {
                 **panel.condition,
                 **row_keys,
-                "predicted": predicted,
+                "predicted": QUALITY[quality] + LENGTH_NOTE * given_length,
                 "sentences": int(_there(seeds[0], column, quality).sum()),
                 **dict(zip(ends("spearman"), numbers, strict=True)),
             }

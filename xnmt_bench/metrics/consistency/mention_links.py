@@ -85,21 +85,16 @@ def of_file(
     """
 
     def link(_: Path) -> dict[int, Links]:
-        # Other tools split at ' ' alone, where a no-break space holds two words together.
-        for number, pair in pairs_by_number.items():
-            if any(split_words(text) != text.split(" ") for text in map(_single, pair)):
-                log.warning(
-                    "%s:%d: between words stands another blank than ' ', which counts too",
-                    path,
-                    number + 1,
-                )
-        lengths = [
-            tuple(len(split_words(text)) for text in pairs_by_number.get(n, ()))
-            for n in range(sentences)
-        ]
         # A line of a sentence that was not translated cannot be checked for its range.
-        lengths_known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
-        alignments = AlignmentFile(path).read(lengths_known)
+        lengths = [(ANY, ANY)] * sentences
+        problem = "between words stands another blank than ' ', which counts too"
+        for number, pair in pairs_by_number.items():
+            source, target = map(split_words, pair)
+            lengths[number] = len(source), len(target)
+            # Other tools split at ' ' alone, where a no-break space holds two words together.
+            if [source, target] != [_single(text).split(" ") for text in pair]:
+                log.warning("%s:%d: %s", path, number + 1, problem)
+        alignments = AlignmentFile(path).read(lengths)
         return {n: alignments[n].sure for n in pairs_by_number}
 
     return _store_links(store, link, _pairs_id(pairs_by_number), made_by=file_hash(present(path)))
@@ -145,14 +140,9 @@ def of_relevance(
             best = best_links(
                 sentence.weights_TS, sentence.source.words, sentence.target.words, sentence.blind
             )
-            source, target = (
-                carried(tokens, split_words(text))
-                for tokens, text in zip(
-                    (sentence.source, sentence.target),
-                    pairs_by_number[sentence.number],
-                    strict=True,
-                )
-            )
+            sides = (sentence.source, sentence.target)
+            texts = map(split_words, pairs_by_number[sentence.number])
+            source, target = map(carried, sides, texts)
             # Words of the suite and not of the system, since pronouns are placed in those.
             links[sentence.number] = frozenset(
                 # A system's word may be two of the suite's, and then links to both.

@@ -67,16 +67,14 @@ def order_words(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndar
     Args:
         sides: of source and prefix, the places of words and their relevance.
     """
-    placed = []
-    for side, (place_X, relevance_X) in enumerate(sides):
-        order = np.argsort(-relevance_X, kind="stable")
-        placed += [
-            # The middle of a word's share, so that two sides of one length alternate.
-            ((rank + 0.5) / len(order), side, int(place_X[i]))
-            for rank, i in enumerate(order)
-        ]
-    placed.sort(key=lambda word: word[:2])  # stable: a side keeps its order
-    return np.array([s for _, s, _ in placed], int), np.array([p for *_, p in placed], int)
+    shares, places = [], []
+    for place_X, relevance_X in sides:
+        # The middle of a word's share, so that two sides of one length alternate.
+        shares.append((np.arange(len(place_X)) + 0.5) / max(1, len(place_X)))
+        places.append(place_X[np.argsort(-relevance_X, kind="stable")])
+    side_W = np.repeat((SOURCE, PREFIX), [*map(len, places)])
+    order = np.argsort(np.concatenate(shares), kind="stable")
+    return side_W[order], np.concatenate(places)[order]
 
 
 class Eraser:

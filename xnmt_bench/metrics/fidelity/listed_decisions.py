@@ -40,12 +40,9 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
         except StoreError as error:
             log.warning("not on the page: %s", error)
             continue
-        explained = [
-            # The sample has the sentences' texts: joined by system, scenario and test sentences.
-            m
-            for m in measurements
-            if "browsed_relevance" in m.files and _decided_by(m) == _decided_by(sampled)
-        ]
+        # The sample has the sentences' texts: joined by system, scenario and test sentences.
+        alike = (m for m in measurements if _decided_by(m) == _decided_by(sampled))
+        explained = [m for m in alike if "browsed_relevance" in m.files]
         for name, row in _name_rows(explained):
             try:
                 relevances = list(shard_relevance(row.file("browsed_relevance")))
