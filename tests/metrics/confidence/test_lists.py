@@ -6,7 +6,7 @@ from conftest import configure
 
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.metrics.confidence import Confidence
-from xnmt_bench.metrics.confidence.lists import Thresholds, in_training, listed, recipes
+from xnmt_bench.metrics.confidence.lists import Thresholds, in_training, listed
 from xnmt_bench.run import configured_metrics
 
 FINE = {
@@ -48,7 +48,6 @@ def test_each_list(name, on, off):
     rule, places = listed(columns(on, off), Thresholds())[name]
     assert places == [1]
     assert rule
-    assert {recipe.name for recipe in recipes(Thresholds())} == set(listed(columns(), Thresholds()))
 
 
 def test_thresholds_move_rule_and_members():

@@ -17,12 +17,7 @@ from xnmt_bench.sheets.files import AUTOMATIC
 
 Sums = dict[str, np.ndarray]
 # Which links a row counts (Dinarelli et al. 2024, Table 5).
-LINKS_OF = {
-    "all cases": lambda needed, hard, attended: True,
-    "context needed": lambda needed, hard, attended: needed,
-    "context needed, hard": lambda needed, hard, attended: needed and hard,
-    "positive attention": lambda needed, hard, attended: attended,
-}
+LINKS_OF = ("all cases", "context needed", "context needed, hard", "positive attention")
 
 
 def judged_annotations(answers: Answers, items: Sequence[int]) -> Sums:
@@ -78,13 +73,12 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
     questions = (links.NEEDED, links.FOUND, links.NAIVE, links.DISPERSED)
     answers_of = [answers.given(question, items) for question in questions]
     for explainer in sorted(set(explainer_U)):
-        for group, belongs in LINKS_OF.items():
+        for place, group in enumerate(LINKS_OF):
             people: list[Sums] = []
             for needed_U, found_U, naive_U, dispersed_U in zip(*answers_of, strict=True):
                 # In Table 5 positive attention is attention to any word of the context sentence.
-                chosen = map(belongs, needed_U == "yes", hard_U, looks_U)
-                counted_U = np.fromiter(chosen, bool, len(items))
-                counted_U &= (explainer_U == explainer) & (found_U != MISSING)
+                belongs_U = (True, needed_U == "yes", (needed_U == "yes") & hard_U, looks_U)[place]
+                counted_U = belongs_U & (explainer_U == explainer) & (found_U != MISSING)
                 person = {
                     "annotations": counted_U,
                     "naive": counted_U & (naive_U == "yes"),

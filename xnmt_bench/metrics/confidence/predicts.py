@@ -54,16 +54,15 @@ class Predicts(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return a line for each score of each explainer, behind the baselines."""
         self._check_scores(panels)
-        by_panel = [list(self._rows(panel)) for panel in panels]
-        usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
+        usable = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not usable:
             raise NotApplicable("the sentences have no references, or no scores of their own")
-        kept, rows = [p for p, _ in usable], [r for _, r in usable]
+        kept, by_panel = zip(*usable, strict=True)
         words = {"explainer": "explainer", "score": "score"}
         title, apart = "Which confidence predicts quality?", distinguish(kept)
-        summary = pivoted(title, kept, rows, words, "predicted", _cell, [NOTE], apart)
+        summary = pivoted(title, kept, by_panel, words, "predicted", _cell, [NOTE], apart)
         identity = (*kept[0].condition, "explainer", "score", "predicted")
-        return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
+        return Result(list(chain(*by_panel)), identity, ("sentences", *ends("spearman")), summary)
 
     def _check_scores(self, panels: Sequence[Panel]) -> None:
         """Refuse a score that no metric writes and no row has.

@@ -159,10 +159,9 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
     for m in measurements:
         try:
             units = m.units()
+            loss = -units["log_likelihood"].sum() / units["rows"].sum()
         except StoreError:  # the table shows it as damaged; here it has no rank
             loss = np.inf
-        else:
-            loss = -units["log_likelihood"].sum() / units["rows"].sum()
         rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
         name = m.identity["explainer"]
         # An explainer with several seeds stands where the best of them does.
