@@ -29,7 +29,8 @@ TELLS = {
     **dict.fromkeys(("log_probability", "source_contribution", "top_source"), -1.0),
 }
 OF_TEXT = {
-    **{"top_four_gram": 1.0, "length_ratio": -1.0},
+    "top_four_gram": 1.0,
+    "length_ratio": -1.0,
     **dict.fromkeys(("target_words", "digits_differ", "wrong_language", "strange_symbols"), 1.0),
 }
 OF_REFERENCE = {"chrf": -1.0, "bleu": -1.0, "ter": 1.0}

@@ -40,8 +40,8 @@ def code(name: str) -> str:
     """Return py3langid's code of a language, such as `zh` for `zh-CN`; empty if unknown."""
     if not available():
         return ""
-    _, known = _identifier(frozenset())
-    if (short := language_code(name)) in known:
+    _, languages = _identifier(frozenset())
+    if (short := language_code(name)) in languages:
         return short
     log.warning("no language %r is known: translations are not checked for it", name)
     return ""

@@ -125,8 +125,8 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
     """
     # The test set is held in memory; the training data streams.
     tested = set(pairs)
-    found = {pair for s in train if (pair := (s.source, s.target)) in tested}
-    return [float(pair in found) for pair in pairs]
+    trained = {pair for s in train if (pair := (s.source, s.target)) in tested}
+    return [float(pair in trained) for pair in pairs]
 
 
 def suspected(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
 from xnmt_bench.corpora.sentence import Links
-from xnmt_bench.corpora.suites.consistency import Entity, Item, Suite
+from xnmt_bench.corpora.suites.consistency import Item, Suite
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.measuring.listing import Listing, Matrix
 from xnmt_bench.metrics.consistency.judge import (
@@ -109,19 +109,18 @@ def _placed(name: str, mention: TranslatedMention, start: Sequence[int]) -> dict
 
 def _mentions(
     suite: Suite, item: Item, judged: JudgedPronoun
-) -> Iterator[tuple[str, TranslatedMention, Entity | None]]:
+) -> Iterator[tuple[str, TranslatedMention]]:
     """Yield the name of each mention in the source, in reading order."""
-    yield suite.named(item, item.entity), judged.entity, item.entity
-    yield suite.pronoun(item), judged.pronoun, None
+    yield suite.named(item, item.entity), judged.entity
+    yield suite.pronoun(item), judged.pronoun
     if item.other is not None and judged.other is not None:
-        yield suite.named(item, item.other), judged.other, item.other
+        yield suite.named(item, item.other), judged.other
 
 
 def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
     """Return a line such as `developer f (gold f), she f, designer m`."""
-    genders = [
-        f"{name} {mention.gender or UNKNOWN}" for name, mention, _ in _mentions(suite, item, judged)
-    ]
+    mentions = _mentions(suite, item, judged)
+    genders = [f"{name} {mention.gender or UNKNOWN}" for name, mention in mentions]
     genders[0] += f" (gold {item.gender})" if item.gender else ""
     return ", ".join(genders)
 
@@ -131,7 +130,7 @@ def _why(
 ) -> str:
     """Return a line such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
     reasons = []
-    for name, mention, _ in _mentions(suite, item, judged):
+    for name, mention in _mentions(suite, item, judged):
         words = translations[item.sentence - mention.back].words
         linked = " ".join(stripped(words[n]) or words[n] for n in mention.target) or UNLINKED
         by = UNKNOWN

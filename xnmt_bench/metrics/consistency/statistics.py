@@ -14,7 +14,7 @@ from xnmt_bench.metrics.consistency.points import Pointing
 DECIDED = ("right", "wrong")
 POINTING, POINTED = "pointing ", "pointed "  # columns of each pronoun, by its form
 POINTS_OF = "points_right "  # results of each pronoun, by its form
-# Shares by result: the sum that is a part, and that of the whole.
+# Shares by result: the sum that is a part, and the sum that it is a part of.
 SHARES = {
     "consistency": ("consistent", "determined"),
     "determined": ("determined", "items"),
@@ -125,8 +125,8 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
     clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
     results_R = {
-        name: ratio(sums_R[part], sums_R[whole])
-        for name, (part, whole) in SHARES.items()
+        name: ratio(sums_R[part], sums_R[total])
+        for name, (part, total) in SHARES.items()
         if part in sums_R
     }
     # Suites with one entity a sentence have no clusters.

@@ -78,8 +78,8 @@ def group_weights(model: NMTModel) -> dict[str, list[str]]:
 
     def depth(group: str) -> int:
         """Return the place of a group: permuting runs from the output down, the decoder first."""
-        others = {OUTPUT: 0, ENCODER: 2, EMBEDDINGS: 4}
-        return others.get(group, 3 if ENCODER in group else 1)
+        depth_of = {OUTPUT: 0, ENCODER: 2, EMBEDDINGS: 4}
+        return depth_of.get(group, 3 if ENCODER in group else 1)
 
     # Layers are listed from the input up; sorting keeps the order of those of one depth.
     return {group: groups[group] for group in sorted(reversed(groups), key=depth)}
