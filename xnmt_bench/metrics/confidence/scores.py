@@ -125,14 +125,14 @@ def overlap_penalty(overlap: float, tokens: int) -> float:
     return (0.8 + tokens * 0.01) * share * (0.7 + overlap) * float(np.tan(overlap))
 
 
-def overlap(source: str, target: str) -> float:
-    """Return S: the longest common substring's characters over the translation's.
+def overlap(copied: str, target: str) -> float:
+    """Return S: the characters of the longest common substring over the translation's.
 
-    Blanks at its ends count for nothing. Both are texts, not tokens.
+    Args:
+        copied: from `common`.
+        target: the translation, as text and not as tokens.
     """
-    if not target:
-        return 0.0
-    return len(common(source, target)) / len(target)
+    return len(copied) / max(1, len(target))
 
 
 def common(source: str, target: str) -> str:

@@ -21,6 +21,7 @@ from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
     common,
     confidence,
+    overlap,
     word_scores,
 )
 from xnmt_bench.words import Weighed
@@ -99,7 +100,7 @@ def rows(
     shares_N, lengths_N = list[np.ndarray](), list[int]()
     for sentence in sentences:
         row = _measure_texts(sentence, reading.languages)
-        row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
+        row |= _scored(sentence, reading, row["copied"]) | _detected(sentence, reading)
         # Kept apart from the rows, since these are columns of a table.
         shares_N.append(row.pop("shares"))
         lengths_N.append(sentence.target.size)
@@ -130,14 +131,14 @@ def rows(
     }
 
 
-def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
-    """Return the confidence of the matrix; `copied` characters stand in the source too."""
+def _scored(sentence: Weighed, reading: Reading, copied: str) -> dict[str, Any]:
+    """Return the confidence of the matrix; `copied` stands in the source too."""
     read = reading.read(sentence)
     weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":
         tokens = len(weights_TS)  # the tool counts rows, EOS's among them
-    overlap = copied / max(1, len(sentence.target.text))
-    scores = confidence(weights_TS, overlap, tokens, reading.definition)
+    share = overlap(copied, sentence.target.text)
+    scores = confidence(weights_TS, share, tokens, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
     row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
     of_source, of_target = token_percentages(weights_TS, reading.definition)
