@@ -8,7 +8,7 @@ from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
-from xnmt_bench.metrics.antecedent.passages import PassageCorpus
+from xnmt_bench.metrics.antecedent.weights import PassageCorpus
 from xnmt_bench.nmt.context.divided import DividedCorpus
 from xnmt_bench.pipeline.job import _Targets
 

@@ -11,7 +11,7 @@ from xnmt_bench.corpora.languages import tokenizer_name
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write
 from xnmt_bench.measuring.sacre import scores, signatures, statistics
-from xnmt_bench.metrics.confidence.quality import sentence_quality
+from xnmt_bench.metrics.confidence.sentences import sentence_quality
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.report.panels import panels

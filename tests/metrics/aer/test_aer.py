@@ -13,8 +13,8 @@ from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER
+from xnmt_bench.metrics.aer.alignments import link_diagonal
 from xnmt_bench.metrics.aer.counts import count_links, line, skip_unaligned
-from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import (
     METHODS,
     grow_diagonal,
@@ -247,7 +247,7 @@ def test_the_unaligned_words_of_the_real_gold():
     unaligned = sum(n - len(j) for n, j in zip(words, linked, strict=True))
     assert (unaligned, sum(words)) == (858, 10413)
     reference = AlignmentFile(RWTH / "alignment.talp", base=1).read(lengths())
-    pairs = [(diagonal(*n), g) for n, g in zip(lengths(), reference, strict=True)]
+    pairs = [(link_diagonal(*n), g) for n, g in zip(lengths(), reference, strict=True)]
     assert scores(*pairs)["links"] == sum(words)
     score_of = judged(pairs)
     assert score_of["links"] == sum(words) - unaligned

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xnmt_bench.metrics.aer.from_relevance import diagonal
+from xnmt_bench.metrics.aer.alignments import link_diagonal
 from xnmt_bench.words.pieces import best_links
 
 
@@ -46,7 +46,7 @@ def test_relevance_is_signed_and_ties_go_left():
     [(3, 3, {(0, 0), (1, 1), (2, 2)}), (4, 2, {(1, 0), (3, 1)}), (1, 3, {(0, 0), (0, 1), (0, 2)})],
 )
 def test_the_diagonal(source, target, expected):
-    assert diagonal(source, target) == expected
+    assert link_diagonal(source, target) == expected
 
 
 def test_a_word_without_a_piece_has_no_link():

@@ -17,12 +17,12 @@ from xnmt_bench.metrics.annotation.answers import read_answers
 from xnmt_bench.metrics.annotation.coefficients import (
     as_set,
     cohen_kappa,
+    compare_with_relevance,
     krippendorff_alpha,
     masi,
     masi_of_answers,
     pairwise_agreement,
 )
-from xnmt_bench.metrics.annotation.relevance import compare_with_relevance
 from xnmt_bench.report.report import collect
 
 SUITES = DATA / "consistency"

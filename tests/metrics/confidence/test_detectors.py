@@ -20,8 +20,7 @@ from xnmt_bench.metrics.confidence.detects import Detects
 from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed
 from xnmt_bench.metrics.confidence.predicts import Predicts
-from xnmt_bench.metrics.confidence.quality import sentence_quality
-from xnmt_bench.metrics.confidence.sentences import Reading, numbers_of
+from xnmt_bench.metrics.confidence.sentences import Reading, numbers_of, sentence_quality
 from xnmt_bench.metrics.confidence.sentences import rows as measure_rows
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -218,9 +217,8 @@ def test_right_chinese_translations_are_no_suspects():
     assert columns["wrong_language"] == [0.0] * 5
     assert columns["top_four_gram"] == [0, 0, 0, 0, 4]
     assert (columns["bleu"][0], columns["ter"][0]) == (pytest.approx(100), 0)
-    lists = {name: places.tolist() for name, (_, places) in
-             listed(numbers_of(columns), Thresholds()).items()}  # fmt: skip
-    assert (lists["length"], lists["repetition"]) == ([3, 4], [4])
+    lists = listed(numbers_of(columns), Thresholds())
+    assert (lists["length"][1], lists["repetition"][1]) == ([3, 4], [4])
     # Without references the translations themselves say what is usual.
     assert chinese_rows(right)["usual_length_ratio"] == [2.0] * 3
     assert np.isnan(detectors.length_ratio("", "x", ("en", "zh")))

@@ -16,9 +16,8 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.erasure import Erasure, stages
 from xnmt_bench.metrics.erasure.curves import GRID, bins, erase, point
-from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words, ordered_decisions
 from xnmt_bench.metrics.erasure.limits import limits
-from xnmt_bench.metrics.erasure.word_orders import ordered_decisions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Store

@@ -11,12 +11,11 @@ from typing import Any
 
 from xnmt_bench.corpora.formats.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.reversed import flipped
-from xnmt_bench.corpora.sentence import Links, Sentence
+from xnmt_bench.corpora.sentence import Gold, Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
-from xnmt_bench.metrics.aer.from_relevance import diagonal
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -133,14 +132,11 @@ class Alignments(Lazy):
         Raises:
             NotApplicable: the corpus has no gold word alignment.
         """
-        gold = [s.gold for s in self.sentences]
-        if not any(g and g.possible for g in gold):
+        # A sentence without gold counts with none, so that units stay those of the test set.
+        gold = [s.gold or Gold() for s in self.sentences]
+        if not any(g.possible for g in gold):
             raise NotApplicable(f"corpus {self._job.corpus.name} has no gold word alignment")
-        return [
-            Alignment(g.sure, g.possible) if g else Alignment(frozenset(), frozenset())
-            # A sentence without gold counts with none, so that units stay those of the test set.
-            for g in gold
-        ]
+        return [Alignment(g.sure, g.possible) for g in gold]
 
     @cached_property
     def _weighed(self) -> WeighedSentences:
@@ -225,10 +221,8 @@ class Alignments(Lazy):
         """Each target word linked to the source word at its own share of the sentence."""
 
         def aligned(_: Path) -> Mapping[str, Sequence[Links]]:
-            lengths = [
-                (len(split_words(s.source)), len(split_words(s.target))) for s in self.sentences
-            ]
-            return {FORWARD: [diagonal(*pair) for pair in lengths]}
+            pairs = [(split_words(s.source), split_words(s.target)) for s in self.sentences]
+            return {FORWARD: [link_diagonal(*map(len, pair)) for pair in pairs]}
 
         # No relevance in the recipe: it is the same under every explainer.
         return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
@@ -279,3 +273,9 @@ def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequ
     return {FORWARD: forward, BACKWARD: backward} | {
         name: [method(f, b) for f, b in pairs] for name, method in METHODS.items()
     }
+
+
+def link_diagonal(source: int, target: int) -> Links:
+    """Link each of `target` words to that of `source` words at the same share of its sentence."""
+    # Half a word more, so that middles of words meet and both ends are treated alike.
+    return frozenset((int((j + 0.5) * source / target), j) for j in range(target))

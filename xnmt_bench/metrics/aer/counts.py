@@ -119,22 +119,17 @@ def about_reading(
     # Switched off: three further readings of large files take a while.
     if threshold is None:
         return None
-
-    readings: dict[str, tuple[Sequence[Links], Sequence[Alignment]]] = {
-        f"with each word of the gold counted one {word}; see {BASES}": (
-            hypotheses,
-            [
-                Alignment(_counted_from(shift, g.sure), _counted_from(shift, g.possible))
-                for g in gold
-            ],
-        )
-        for word, shift in (("less", -1), ("more", 1))
-    }
     exchanged = f"with source and target of the hypothesis exchanged; see {REVERSES}"
-    readings[exchanged] = [flipped(links) for links in hypotheses], gold
+    aers = [(_total_aer([flipped(links) for links in hypotheses], gold), exchanged)]
+    for word, shift in (("less", -1), ("more", 1)):
+        shifted = [
+            Alignment(*(_counted_from(shift, x) for x in (g.sure, g.possible))) for g in gold
+        ]
+        name = f"with each word of the gold counted one {word}; see {BASES}"
+        aers.append((_total_aer(hypotheses, shifted), name))
     here = _total_aer(hypotheses, gold)
     # The best of the other readings; a good file fits worse under each of them.
-    there, reading = min((_total_aer(*files), name) for name, files in readings.items())
+    there, reading = min(aers)
     if not here - there > threshold:  # without any link AER is NaN
         return None
     return f"AER would be {100 * there:.1f} % and not {100 * here:.1f} % {reading}"

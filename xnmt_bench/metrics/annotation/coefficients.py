@@ -1,5 +1,7 @@
 """Coefficients of agreement, weighted by how often a bootstrap draws each item.
 
+Beside them, how well an explainer's relevance finds the words that people chose.
+
 Shapes: U items, R weightings of them, P people, C answers.
 """
 
@@ -14,6 +16,8 @@ import numpy as np
 from xnmt_bench.measuring.metric import ratio
 
 MISSING = ""
+# Of people's words beside relevance.
+SUMS = ("agreement", "average_precision", "hit_1", "hit_3")
 
 
 def masi(first: frozenset[int], second: frozenset[int]) -> float:
@@ -76,14 +80,11 @@ def cohen_kappa(first_U: np.ndarray, second_U: np.ndarray, weights_RU: np.ndarra
     not count. NaN where both give one and the same answer to all.
     """
     answered_U = (first_U != MISSING) & (second_U != MISSING)
-    choices = sorted({*first_U[answered_U], *second_U[answered_U]})
+    choices_C = np.array(sorted({*first_U[answered_U], *second_U[answered_U]}), object)
     # One row a person and item, all zeros where either left the item out: it then adds nothing to
     # any product below.
     first_UC, second_UC = (
-        np.array(
-            [[answer == choice for choice in choices] for answer in answers_U], dtype=float
-        ).reshape(len(answers_U), len(choices))
-        * answered_U[:, None]
+        ((answers_U[:, None] == choices_C) & answered_U[:, None]).astype(float)
         for answers_U in (first_U, second_U)
     )
     items_R = weights_RU @ answered_U.astype(float)
@@ -120,10 +121,8 @@ def krippendorff_alpha(
     values = sorted({str(answer) for answers_U in answers_PU for answer in answers_U} - {MISSING})
     if len(values) < 2:
         return nothing_R
-    counts_UC = sum(
-        np.array([[answer == value for value in values] for answer in answers_U], dtype=np.int64)
-        for answers_U in answers_PU
-    )
+    values_C = np.array(values, object)
+    counts_UC = sum((answers_U[:, None] == values_C).astype(np.int64) for answers_U in answers_PU)
     distances_CC = np.array([[distance(a, b) for b in values] for a in values])
 
     # The package passes values, their places and their counts. Its own distances need numbers;
@@ -142,3 +141,38 @@ def krippendorff_alpha(
         return float(alpha(value_counts=pairable_NC, level_of_measurement=of_values))
 
     return np.array([of_weights(weights_U) for weights_U in weights_RU])
+
+
+def compare_with_relevance(chosen: frozenset[int], relevance_S: np.ndarray) -> tuple[float, ...]:
+    """Return how well relevance finds the words that a person chose; see `SUMS`.
+
+    Words are ranked by signed relevance, ties to the leftmost. `agreement` is the share of the
+    person's n words among the n greatest (R-precision), `average_precision` the mean, over the
+    person's words, of the precision down to that word, and hit@k says whether one of the k greatest
+    words is the person's.
+
+    Args:
+        chosen: numbers of words, from 1; not empty.
+        relevance_S: of each word.
+    """
+    # Stable, so that ties go to the leftmost as in rules; plus 1, since sheets number words from 1.
+    order = np.argsort(-relevance_S, kind="stable") + 1
+    hits_S = np.isin(order, list(chosen))
+    precision_S = np.cumsum(hits_S) / np.arange(1, len(order) + 1)
+    return (
+        # As many words as the person chose: precision and recall are then the same number.
+        float(hits_S[: len(chosen)].mean()),
+        float(precision_S[hits_S].sum() / len(chosen)),
+        float(hits_S[:1].any()),
+        float(hits_S[:3].any()),
+    )
+
+
+def sum_over_people(answers: Sequence[frozenset[int]], relevance_S: np.ndarray) -> np.ndarray:
+    """Return the sums of `SUMS` over the people who chose words, and how many these are: (5,)."""
+    sums = np.zeros(len(SUMS) + 1)
+    for chosen in answers:
+        # R-precision of no words is 0 / 0; a person who found no deciding word is left out.
+        if chosen:
+            sums += np.array([*compare_with_relevance(chosen, relevance_S), 1.0])
+    return sums

@@ -19,6 +19,7 @@ from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.annotation.answers import Answers, Group, read_answers
 from xnmt_bench.metrics.annotation.coefficients import (
     MISSING,
+    SUMS,
     as_set,
     cohen_kappa,
     differ,
@@ -26,9 +27,9 @@ from xnmt_bench.metrics.annotation.coefficients import (
     masi_of_answers,
     pairwise_agreement,
     sets_differ,
+    sum_over_people,
 )
 from xnmt_bench.metrics.annotation.published import judged_annotations, read_links
-from xnmt_bench.metrics.annotation.relevance import SUMS, sum_over_people
 from xnmt_bench.parsing import parse_number
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.sheets.consistency import GENDER, IS_TRANSLATION, ConsistencySheet

@@ -5,7 +5,7 @@ Shapes: U items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,12 +17,7 @@ from xnmt_bench.sheets.files import AUTOMATIC
 
 Sums = dict[str, np.ndarray]
 # Which links a row counts (Dinarelli et al. 2024, Table 5).
-LINKS_OF = {
-    "all cases": lambda needed, hard, attended: True,
-    "context needed": lambda needed, hard, attended: needed,
-    "context needed, hard": lambda needed, hard, attended: needed and hard,
-    "positive attention": lambda needed, hard, attended: attended,
-}
+LINKS_OF = ("all cases", "context needed", "context needed, hard", "positive attention")
 
 
 def judged_annotations(answers: Answers, items: Sequence[int]) -> Sums:
@@ -75,39 +70,28 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
     )
     looks_U = answers.hidden(links.ATTENDED, items) != MISSING
     hard_U = answers.hidden(links.HARD, items) == "yes"
-    names = ("needed", "found", "naive", "dispersed")
-    answers_of = {name: answers.given(getattr(links, name.upper()), items) for name in names}
+    questions = (links.NEEDED, links.FOUND, links.NAIVE, links.DISPERSED)
+    answers_of = [answers.given(question, items) for question in questions]
     for explainer in sorted(set(explainer_U)):
-        for group, belongs in LINKS_OF.items():
-            sums: Sums = {
-                name: np.zeros(len(items))
-                for name in (
-                    *("annotations", "naive", "max_weight", "nonzero", "weight"),
-                    *("looking", "attended", "spread_asked", "spread"),
-                )
-            }
-            people: Iterator[Mapping[str, np.ndarray]] = (
-                {name: person_U[n] for name, person_U in answers_of.items()}
-                for n in range(len(answers.filled))
-            )
-            for person in people:
-                needed_U = person["needed"] == "yes"
+        for place, group in enumerate(LINKS_OF):
+            people: list[Sums] = []
+            for needed_U, found_U, naive_U, dispersed_U in zip(*answers_of, strict=True):
                 # In Table 5 positive attention is attention to any word of the context sentence.
-                chosen = map(belongs, needed_U, hard_U, looks_U)
-                counted_U = (
-                    np.fromiter(chosen, bool, len(items))
-                    & (explainer_U == explainer)
-                    & (person["found"] != MISSING)
-                )
-                sums["annotations"] += counted_U
-                sums["naive"] += counted_U & (person["naive"] == "yes")
-                sums["max_weight"] += counted_U & (person["found"] == links.MAX)
-                sums["nonzero"] += counted_U & (person["found"] != links.NO_WEIGHT)
-                sums["weight"] += counted_U * weight_U
-                sums["looking"] += counted_U & looks_U
-                sums["attended"] += (counted_U & looks_U) * attended_U
-                sums["spread_asked"] += counted_U & (person["dispersed"] != MISSING)
-                sums["spread"] += counted_U & (person["dispersed"] == "yes")
+                belongs_U = (True, needed_U == "yes", (needed_U == "yes") & hard_U, looks_U)[place]
+                counted_U = belongs_U & (explainer_U == explainer) & (found_U != MISSING)
+                person = {
+                    "annotations": counted_U,
+                    "naive": counted_U & (naive_U == "yes"),
+                    "max_weight": counted_U & (found_U == links.MAX),
+                    "nonzero": counted_U & (found_U != links.NO_WEIGHT),
+                    "weight": counted_U * weight_U,
+                    "looking": counted_U & looks_U,
+                    "attended": (counted_U & looks_U) * attended_U,
+                    "spread_asked": counted_U & (dispersed_U != MISSING),
+                    "spread": counted_U & (dispersed_U == "yes"),
+                }
+                people.append(person)
+            sums = {n: np.sum([p[n] for p in people], axis=0, dtype=float) for n in people[0]}
             # A group without a judged link gives no row, where it would give a row of NaN.
             if sums["annotations"].any():
                 yield explainer, group, sums

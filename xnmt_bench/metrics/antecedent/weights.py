@@ -5,18 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
+from typing import Any
 
+from xnmt_bench.corpora.passage import nearest
+from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
-from xnmt_bench.metrics.antecedent.passages import PassageCorpus
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import fingerprint
 from xnmt_bench.words.pieces import as_shares, count_through, to_words
 from xnmt_bench.words.significance import significant
+
+
+class PassageCorpus(CorpusView):
+    """A test split of documents: a group's context sentences, then its current sentence.
+
+    Where source and target have unlike numbers of context sentences, the nearest that both have.
+    """
+
+    def __init__(self, corpus: Corpus, groups: Sequence[Group]) -> None:
+        super().__init__(corpus)
+        self._groups = groups
+
+    def sentences(self, split: Split) -> Iterator[Sentence]:
+        """Yield the documents, one a group."""
+        for number, group in enumerate(self._groups):
+            true = group.variants[group.true]
+            count = min(len(group.source_context), len(true.context))
+            sources = (*nearest(group.source_context, count), group.source)
+            targets = (*nearest(true.context, count), true.text)
+            for position, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                # A document for each group, so that no context reaches into another group.
+                yield Sentence(source, target, str(number), position)
+
+    def recipe(self) -> dict[str, Any]:
+        """Return the sentences themselves."""
+        texts = [(s.source, s.target, s.document) for s in self.sentences("test")]
+        return {"kind": "passages", "texts": fingerprint({"sentences": texts})}
 
 
 @dataclass(frozen=True)
@@ -80,15 +112,11 @@ class AntecedentWeights:
         """Return the first step at which the true translation and a variant part."""
         ids, target = self.texts.split(EVALUATED).target[index].tolist(), self.texts.subwords[1]
         true = target.encode(group.variants[group.true].text)
-        variants = (
-            target.encode(variant.text)
-            for number, variant in enumerate(group.variants)
-            if number != group.true
-        )
         # Several variants may part from the true one at unlike places; the first is where the
         # choice begins.
-        first = min(_parting(true, other) for other in variants)
-        return len(ids) - len(true) - 1 + first  # EOS stands behind the true one
+        every = zip(*(target.encode(variant.text) for variant in group.variants), strict=False)
+        shared = [*takewhile(lambda ids: len(set(ids)) == 1, every)]
+        return len(ids) - len(true) - 1 + len(shared)  # EOS stands behind the true one
 
     def weights(self) -> Iterator[tuple[int, float]]:
         """Yield the index of each explained group and the weight of its antecedent, 0 to 1.
@@ -114,12 +142,6 @@ class AntecedentWeights:
         start = sum(sizes[: placed.segment])
         significant_1N = significant(shares_1N[:, start : start + sizes[placed.segment]])
         return float(significant_1N[0, list(placed.words)].max())
-
-
-def _parting(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the first place at which two sequences differ."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD
 from xnmt_bench.device import device_of
+from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import replacement
@@ -97,19 +98,14 @@ class Clean:
         step_N: the decisions.
         word_N: the target word of each.
         slot_N: the slot of each planted decision, else empty.
-        distribution_TV: the model's, of every step.
+        distribution_NV: the model's.
     """
 
     ids: list[list[int]]
     step_N: np.ndarray
     word_N: np.ndarray
     slot_N: list[str]
-    distribution_TV: np.ndarray
-
-    @property
-    def distribution_NV(self) -> np.ndarray:
-        """The model's distributions at the decisions."""
-        return self.distribution_TV[self.step_N]
+    distribution_NV: np.ndarray
 
 
 class Interventions:
@@ -138,24 +134,13 @@ class Interventions:
         gold = sentence.gold or Gold()
         clean = self._read(texts, gold)
         singles = list(self._changes(number, texts, gold))
-        pairs = self._paired_changes(number, texts, gold)
-        sums, as_long = self._sum(singles, texts, clean)
-        pair_sums, _ = self._sum(list(pairs), texts, clean)
+        pairs = list(self._paired_changes(number, texts, gold))
+        (which, change, flips), as_long = self._average(singles, texts, clean)
+        (of_pairs, *_), _ = self._average(pairs, texts, clean)
         that = [self._erase(side, texts[side], clean) for side in (SOURCE, PREFIX)]
         joint_N = self._replace_both(texts, gold, clean)
-        which, change, flips = (_means(sums, kind) for kind in range(3))
-        return Effects(
-            clean.step_N,
-            clean.slot_N,
-            which,
-            _means(pair_sums, 0),
-            change,
-            flips,
-            that,
-            joint_N,
-            len(singles),
-            as_long,
-        )
+        by_word = which, of_pairs, change, flips, that
+        return Effects(clean.step_N, clean.slot_N, *by_word, joint_N, len(singles), as_long)
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)
@@ -167,15 +152,17 @@ class Interventions:
         slots = {planted.word: planted.slot for planted in gold.planted}
         slot_N = [slots.get(word, "") for word in word_N.tolist()]
         [distribution_TV] = self._distributions([ids])
-        return Clean(ids, step_N, word_N, slot_N, distribution_TV)
+        return Clean(ids, step_N, word_N, slot_N, distribution_TV[step_N])
 
-    def _sum(
+    def _average(
         self, changes: Sequence[Change], texts: Sequence[Sequence[str]], clean: Clean
-    ) -> tuple[list[np.ndarray], int]:
-        """Return sums over changes by side, (4, N, W), and how many changes are as long.
+    ) -> tuple[list[list[np.ndarray]], int]:
+        """Return means over changes, and how many changes are as long.
 
-        The four are total variation, change of log P(label), flips, and the number of changes.
+        They are of total variation, of the change of log P(label), and of flips; by side, (N, W)
+        each. NaN where nothing was changed.
         """
+        # The fourth sum counts changes.
         sums = [np.zeros((4, len(clean.step_N), len(text))) for text in texts]
         as_long = 0
         changed_ids = [self.encode(change.texts) for change in changes]
@@ -200,7 +187,7 @@ class Interventions:
                 columns = np.arange(unit.start, unit.stop)
                 places = np.ix_(np.arange(4), rows, columns)
                 sums[side][places] += compared[:, rows, None]
-        return sums, as_long
+        return [[ratio(s[kind], s[-1]) for s in sums] for kind in range(3)], as_long
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of both sides, EOS last, of their words."""
@@ -217,14 +204,13 @@ class Interventions:
             for unit in self._categories[side].units(words):
                 if side == PREFIX or unit.start not in flips:
                     for entry in self._choose(number, side, unit, words):
-                        yield Change({side: unit}, _replace(texts, {side: (unit, entry)}))
+                        yield _replace(texts, {side: (unit, entry)})
             for place, by_slot in flips.items() if side == SOURCE else ():
                 others = dict.fromkeys(other for slot in by_slot.values() for other in slot)
                 unit = Unit(place, place + 1, tuple((other,) for other in others))
                 for other in others:
                     flipped = frozenset(s for s, flipping in by_slot.items() if other in flipping)
-                    changed = _replace(texts, {side: (unit, (other,))})
-                    yield Change({side: unit}, changed, frozenset(by_slot), flipped)
+                    yield _replace(texts, {side: (unit, (other,))}, frozenset(by_slot), flipped)
 
     def _paired_changes(self, number: int, texts: list[list[str]], gold: Gold) -> Iterator[Change]:
         """Yield changes of a source unit and its translation to two that translate each other."""
@@ -237,15 +223,12 @@ class Interventions:
                 continue
             [source] = partners
             mark = planted.get(source.start)
-            for entries in self._choose_pairs(number, source, target, texts, mark is not None):
-                changed = _replace(
-                    texts, {SOURCE: (source, entries[SOURCE]), PREFIX: (target, entries[PREFIX])}
-                )
+            every = mark is not None
+            for entry, translation in self._choose_pairs(number, source, target, texts, every):
                 slots = frozenset({mark.slot} if mark else ())
-                flips = (
-                    slots if mark and " ".join(entries[SOURCE]) in mark.other_links else frozenset()
-                )
-                yield Change({SOURCE: source, PREFIX: target}, changed, slots, flips)
+                flips = mark and " ".join(entry) in mark.other_links
+                entries = {SOURCE: (source, entry), PREFIX: (target, translation)}
+                yield _replace(texts, entries, slots, slots if flips else frozenset())
 
     def _translates(
         self, source: Unit, target: Unit, texts: Sequence[Sequence[str]], gold: Gold
@@ -264,8 +247,7 @@ class Interventions:
         """Return substitutes of both units in a seeded order, those of as many pieces first."""
         pairs = [
             (entry, translation)
-            for entry in source.others
-            for translation in target.others
+            for entry, translation in product(source.others, target.others)
             if translation in self._translations.get(entry, ())
         ]
         random.Random(f"{number}/pair/{target.start}").shuffle(pairs)
@@ -282,17 +264,10 @@ class Interventions:
     def _pieces(self, side: int, words: Iterable[str]) -> int:
         return len(self._model.vocabularies[side].encode(" ".join(words)))
 
-    def _replace_both(
-        self,
-        texts: Sequence[Sequence[str]],
-        gold: Gold,
-        clean: Clean,
-    ) -> np.ndarray:
+    def _replace_both(self, texts: Sequence[Sequence[str]], gold: Gold, clean: Clean) -> np.ndarray:
         """Return the effect of replacing link and cue at once on their own decision, (N,)."""
         effect_N = np.full(len(clean.step_N), np.nan)
-        for planted in gold.planted:
-            if planted.slot not in clean.slot_N:
-                continue
+        for planted in (p for p in gold.planted if p.slot in clean.slot_N):
             changed = []
             for link, cue in product(planted.other_links, planted.other_cues):
                 words = [*texts[SOURCE]]
@@ -327,12 +302,7 @@ class Interventions:
             for row, (_, target) in enumerate(part):
                 yield probability_RTV[row, : len(target)]
 
-    def _erase(
-        self,
-        side: int,
-        words: Sequence[str],
-        clean: Clean,
-    ) -> np.ndarray:
+    def _erase(self, side: int, words: Sequence[str], clean: Clean) -> np.ndarray:
         """Return the effect of taking all from a word but its place, (N, W)."""
         model, ids = self._model, clean.ids
         word_of_piece = torch.tensor(self._words(side, words), device=device_of(model))
@@ -358,20 +328,15 @@ class Interventions:
 
 
 def _replace(
-    texts: Sequence[Sequence[str]], entries: Mapping[int, tuple[Unit, Entry]]
-) -> list[list[str]]:
-    """Return both sides' words with an entry in the place of a unit."""
+    texts: Sequence[Sequence[str]],
+    entries: Mapping[int, tuple[Unit, Entry]],
+    *slots: frozenset[str],
+) -> Change:
+    """Return the change that puts an entry in a unit's place, by side; `slots` as in `Change`."""
     replaced = [list(words) for words in texts]
     for side, (unit, entry) in entries.items():
         replaced[side][unit.start : unit.stop] = entry
-    return replaced
-
-
-def _means(sums: Sequence[np.ndarray], kind: int) -> list[np.ndarray]:
-    """Return means by side, (N, W); NaN where nothing was summed."""
-    return [
-        np.divide(s[kind], s[-1], out=np.full_like(s[-1], np.nan), where=s[-1] > 0) for s in sums
-    ]
+    return Change({side: unit for side, (unit, _) in entries.items()}, replaced, *slots)
 
 
 def _compare(new_NV: np.ndarray, clean_NV: np.ndarray) -> np.ndarray:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.metrics.causes.effects import Effects
 from xnmt_bench.metrics.causes.ranks import SIDES
 from xnmt_bench.parquet import read_table
@@ -41,7 +40,7 @@ class Decision:
 
 def columns_of(number: int, sentence: Sentence, effects: Effects) -> dict[str, Any]:
     """Return the effects on the N decisions of a sentence as columns of a table."""
-    planted_by_slot = {p.slot: p for p in (sentence.gold.planted if sentence.gold else ())}
+    planted_by_slot = {p.slot: p for p in (sentence.gold or Gold()).planted}
     # By slot, since a sentence may hold several planted words.
     planted_N = [planted_by_slot.get(slot) for slot in effects.slot_N]
     first_N = np.arange(len(planted_N)) == 0
@@ -71,9 +70,10 @@ def load(artefact: Stage) -> dict[int, list[Decision]]:
     """
     by_sentence: dict[int, list[Decision]] = {}
     # Sentences have unlike numbers of words, so that these lists do not stack.
-    for row in chain.from_iterable(
-        read_table(path).to_pylist() for path in shards(artefact.path, EVALUATED)
-    ):
+    rows = (
+        row for path in shards(artefact.path, EVALUATED) for row in read_table(path).to_pylist()
+    )
+    for row in rows:
         # Places are numbers in the file, whose columns hold no None.
         planted = None if row["link"] == NONE else (row["link"], row["cue"], row["earlier"])
         effects = {

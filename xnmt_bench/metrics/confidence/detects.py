@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -23,27 +23,15 @@ LABEL = "label_"  # begins the units' columns of annotation
 TURNED = "not "  # begins a label that is turned
 # Which way each score tells a broken translation: -1 where a small one does.
 TELLS = {
-    "confidence": -1.0,
-    "without_overlap": -1.0,
-    "cdp": -1.0,
-    "ap_out": -1.0,
-    "ap_in": -1.0,
-    "overlap": 1.0,
-    "attention_to_eos": 1.0,
-    "ignored_source": 1.0,
-    "wass_to_uniform": 1.0,
-    "wass_to_data": 1.0,
-    "log_probability": -1.0,
-    "source_contribution": -1.0,
-    "top_source": -1.0,
+    **dict.fromkeys(("confidence", "without_overlap", "cdp", "ap_out", "ap_in"), -1.0),
+    **dict.fromkeys(("overlap", "attention_to_eos", "ignored_source"), 1.0),
+    **dict.fromkeys(("wass_to_uniform", "wass_to_data"), 1.0),
+    **dict.fromkeys(("log_probability", "source_contribution", "top_source"), -1.0),
 }
 OF_TEXT = {
     "top_four_gram": 1.0,
     "length_ratio": -1.0,
-    "target_words": 1.0,
-    "digits_differ": 1.0,
-    "wrong_language": 1.0,
-    "strange_symbols": 1.0,
+    **dict.fromkeys(("target_words", "digits_differ", "wrong_language", "strange_symbols"), 1.0),
 }
 OF_REFERENCE = {"chrf": -1.0, "bleu": -1.0, "ter": 1.0}
 TEXT, REFERENCE = "(the text)", "(the reference)"
@@ -80,26 +68,17 @@ class Detects(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return a line for each score of each explainer, behind those of the text alone."""
-        by_panel = [list(self._rows(panel)) for panel in panels]
-        usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
+        usable = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not usable:
             raise NotApplicable("the translations are not annotated (outputs.format=annotated)")
-        kept, rows = [p for p, _ in usable], [r for _, r in usable]
+        kept, by_panel = zip(*usable, strict=True)
         words = {"explainer": "explainer", "detector": "detector"}
-        note = NOTE.format(recall=self.recall)
-        summary = pivoted(
-            "Which scores find broken translations?",
-            kept,
-            rows,
-            words,
-            "label",
-            _cell,
-            [note],
-            distinguish(kept),
-        )
+        notes, apart = [NOTE.format(recall=self.recall)], distinguish(kept)
+        title = "Which scores find broken translations?"
+        summary = pivoted(title, kept, by_panel, words, "label", _cell, notes, apart)
         identity = (*kept[0].condition, "explainer", "detector", "label")
         measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
-        return Result(list(chain(*rows)), identity, measured, summary)
+        return Result(list(chain(*by_panel)), identity, measured, summary)
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
         by_name = panel.measured("", blind=True)
@@ -165,11 +144,7 @@ class Detects(Analysis):
                 "sentences": size,
                 "positive": int(positive_U[there_U].sum()),
             }
-            measures: dict[str, Callable[..., np.ndarray]] = {
-                "auroc": auroc,
-                "fpr": partial(fpr_at, self.recall),
-            }
-            for name, measure in measures.items():
+            for name, measure in (("auroc", auroc), ("fpr", partial(fpr_at, self.recall))):
                 by_seed = [
                     np.concatenate([measure(s_U[there_U], positive_U[there_U], b) for b in blocks])
                     for s_U in scores

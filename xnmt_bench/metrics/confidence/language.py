@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from xnmt_bench.corpora.languages import cut_words, language_code
 
@@ -31,33 +31,29 @@ def language(text: str, languages: Collection[str]) -> str:
     # Whichever language it is in: of a script without blanks each character counts.
     if len(cut_words(text)) < LEAST_WORDS:
         return ""
-    return str(_identifier(frozenset(languages)).model.classify(text)[0])
+    identifier, _ = _identifier(frozenset(languages))
+    return str(identifier.classify(text)[0])
 
 
 @lru_cache(maxsize=64)
 def code(name: str) -> str:
     """Return py3langid's code of a language, such as `zh` for `zh-CN`; empty if unknown."""
-    short = language_code(name)
-    if available() and short in _identifier(frozenset()).languages:  # of all that it knows
+    if not available():
+        return ""
+    _, languages = _identifier(frozenset())
+    if (short := language_code(name)) in languages:
         return short
-    if available():
-        log.warning("no language %r is known: translations are not checked for it", name)
+    log.warning("no language %r is known: translations are not checked for it", name)
     return ""
 
 
 @lru_cache(maxsize=8)
-def _identifier(languages: frozenset[str]) -> Identifier:
+def _identifier(languages: frozenset[str]) -> tuple[Any, set[str]]:
+    """Return py3langid for some languages, and all languages that it knows."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
     every = set(identifier.nb_classes)
     # Sorted, so that ties between languages fall alike on every run.
     identifier.set_languages(sorted({*USUAL, *languages} & every))
-    return Identifier(identifier, every)
-
-
-class Identifier(NamedTuple):
-    """py3langid for some languages, and all that it knows."""
-
-    model: Any
-    languages: set[str]
+    return identifier, every

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,111 +50,70 @@ class Thresholds(Section):
     underlined: Chance = 0.1
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A list of sentences: its name, what puts a sentence on it, and which of them it holds."""
-
-    name: str
-    rule: str
-    holds: Callable[[Columns], np.ndarray]
-
-
-def recipes(at: Thresholds) -> list[Recipe]:
-    """Return every list; a number that is not known (NaN) puts no sentence on any."""
-    # Each rule is written with the thresholds in force: the page shows what was used.
-    low = "any of confidence, CDP, APout, APin"
-    return [
-        Recipe(
-            "untranslated",
-            f"{at.copied:.0%} or more of {at.long} words or more copied, or the source's language",
-            lambda c: (
-                ((c["overlap"] >= at.copied) & (c["target_words"] >= at.long))
-                # Short copies are often names and numbers; a detected language needs no length.
-                | (c["source_language"] == 1)
-            ),
-        ),
-        Recipe(
-            "short and unsure",
-            f"fewer than {at.long} source words, {low} below {at.unsure:g} %",
-            lambda c: (
-                (c["source_words"] < at.long)
-                & np.any([c[name] < at.unsure for name in PARTS], axis=0)
-            ),
-        ),
-        Recipe(
-            "repetition",
-            f"commonest 4-gram {at.repeated} times or more beyond the source's",
-            # Beyond the source's own: a refrain of the source has to come again.
-            lambda c: c["top_four_gram"] >= at.repeated,
-        ),
-        Recipe(
-            "hallucination",
-            f"{at.ignored:.0%} or more of the source ignored, or source contribution below "
-            f"{at.contribution:.0%}",
-            lambda c: (
-                (c["ignored_source"] >= at.ignored) | (c["source_contribution"] < at.contribution)
-            ),
-        ),
-        Recipe(
-            # A free translation: unlike the reference, but read with sure attention.
-            "other, not wrong",
-            f"chrF below {at.chrf:g}, confidence {at.sure:g} % or more",
-            lambda c: (c["chrf"] < at.chrf) & (c["confidence_pct"] >= at.sure),
-        ),
-        Recipe(
-            "length",
-            f"fewer than {at.shorter:g} or more than {at.longer:g} words a source word, or times "
-            "the usual where the words of the languages are unlike",
-            lambda c: (_relative_length(c) < at.shorter) | (_relative_length(c) > at.longer),
-        ),
-        Recipe("digits", "other numbers in digits", lambda c: c["digits_differ"] == 1),
-        Recipe(
-            "wrong language", "not in the target's language", lambda c: c["wrong_language"] == 1
-        ),
-        Recipe(
-            "strange symbols", "foreign or corrupt symbols", lambda c: c["strange_symbols"] >= 1
-        ),
-        Recipe("empty", "no words", lambda c: c["target_words"] == 0),
-        Recipe(
-            "in training data",
-            "source and translation stand together in the training data",
-            lambda c: c["in_training"] == 1,
-        ),
-    ]
-
-
-def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, np.ndarray]]:
+# Comparisons with NaN are false, which is what is meant.
+@np.errstate(invalid="ignore")
+def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, list[int]]]:
     """Return the rule of each list and the places of its sentences, by its name.
+
+    A number that is not known (NaN) puts no sentence on any.
 
     Args:
         columns: of the sentences, by name; one that is missing is not known.
         at: thresholds.
     """
     size = len(next(iter(columns.values())))
-    thresholds_of = _Known(columns, size)
-    # Comparisons with NaN are false, which is what is meant.
-    with np.errstate(invalid="ignore"):
-        return {
-            recipe.name: (recipe.rule, np.flatnonzero(recipe.holds(thresholds_of)))
-            for recipe in recipes(at)
-        }
-
-
-def _relative_length(columns: Columns) -> np.ndarray:
-    """Return words of the translation a source word, over the usual number if there is one."""
-    return columns["length_ratio"] / np.nan_to_num(columns["usual_length_ratio"], nan=1.0)
-
-
-class _Known(dict[str, np.ndarray]):
-    """Columns, and NaN for one that is missing."""
-
-    def __init__(self, columns: Columns, size: int) -> None:
-        super().__init__(columns)
-        self._size = size
-
     # NaN and not an error: a dump without references has no chrF, and its other lists still stand.
-    def __missing__(self, name: str) -> np.ndarray:
-        return np.full(self._size, np.nan)
+    c = defaultdict(lambda: np.full(size, np.nan), columns)
+    # Each rule is written with the thresholds in force: the page shows what was used.
+    low = "any of confidence, CDP, APout, APin"
+    # Words of the translation a source word, over the usual number if there is one.
+    relative_length = c["length_ratio"] / np.nan_to_num(c["usual_length_ratio"], nan=1.0)
+    lists = {
+        "untranslated": (
+            f"{at.copied:.0%} or more of {at.long} words or more copied, or the source's language",
+            (
+                ((c["overlap"] >= at.copied) & (c["target_words"] >= at.long))
+                # Short copies are often names and numbers; a detected language needs no length.
+                | (c["source_language"] == 1)
+            ),
+        ),
+        "short and unsure": (
+            f"fewer than {at.long} source words, {low} below {at.unsure:g} %",
+            (
+                (c["source_words"] < at.long)
+                & np.any([c[name] < at.unsure for name in PARTS], axis=0)
+            ),
+        ),
+        "repetition": (
+            f"commonest 4-gram {at.repeated} times or more beyond the source's",
+            # Beyond the source's own: a refrain of the source has to come again.
+            c["top_four_gram"] >= at.repeated,
+        ),
+        "hallucination": (
+            f"{at.ignored:.0%} or more of the source ignored, or source contribution below "
+            f"{at.contribution:.0%}",
+            ((c["ignored_source"] >= at.ignored) | (c["source_contribution"] < at.contribution)),
+        ),
+        # A free translation: unlike the reference, but read with sure attention.
+        "other, not wrong": (
+            f"chrF below {at.chrf:g}, confidence {at.sure:g} % or more",
+            (c["chrf"] < at.chrf) & (c["confidence_pct"] >= at.sure),
+        ),
+        "length": (
+            f"fewer than {at.shorter:g} or more than {at.longer:g} words a source word, or times "
+            "the usual where the words of the languages are unlike",
+            (relative_length < at.shorter) | (relative_length > at.longer),
+        ),
+        "digits": ("other numbers in digits", c["digits_differ"] == 1),
+        "wrong language": ("not in the target's language", c["wrong_language"] == 1),
+        "strange symbols": ("foreign or corrupt symbols", c["strange_symbols"] >= 1),
+        "empty": ("no words", c["target_words"] == 0),
+        "in training data": (
+            "source and translation stand together in the training data",
+            c["in_training"] == 1,
+        ),
+    }
+    return {name: (rule, np.flatnonzero(held).tolist()) for name, (rule, held) in lists.items()}
 
 
 def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
@@ -165,11 +124,9 @@ def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> 
         train: the training pairs, which stream.
     """
     # The test set is held in memory; the training data streams.
-    found_in_training = dict.fromkeys(pairs, 0.0)
-    for sentence in train:
-        if (pair := (sentence.source, sentence.target)) in found_in_training:
-            found_in_training[pair] = 1.0
-    return [found_in_training[pair] for pair in pairs]
+    tested = set(pairs)
+    trained = {pair for s in train if (pair := (s.source, s.target)) in tested}
+    return [float(pair in trained) for pair in pairs]
 
 
 def suspected(
@@ -184,5 +141,5 @@ def suspected(
             **{key: rows[place][key] for key in ("sentence", "confidence_pct", "source", "target")},
         }
         for name, (rule, places) in listed(columns, at).items()
-        for place in places.tolist()
+        for place in places
     ]

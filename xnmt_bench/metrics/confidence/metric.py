@@ -38,11 +38,9 @@ from xnmt_bench.measuring.measurement import (
 from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
 from xnmt_bench.measuring.sacre import warn_of_blanks
 from xnmt_bench.measuring.units import Bounds, Units
-from xnmt_bench.metrics.confidence.caption import caption
 from xnmt_bench.metrics.confidence.language import available
-from xnmt_bench.metrics.confidence.listed_translations import listing
+from xnmt_bench.metrics.confidence.listed_translations import caption, listing
 from xnmt_bench.metrics.confidence.lists import Thresholds, listed, suspected
-from xnmt_bench.metrics.confidence.quality import sentence_quality
 from xnmt_bench.metrics.confidence.scores import Definition
 from xnmt_bench.metrics.confidence.sentences import (
     PERCENTAGES,
@@ -52,6 +50,7 @@ from xnmt_bench.metrics.confidence.sentences import (
     Unit,
     numbers_of,
     rows,
+    sentence_quality,
 )
 from xnmt_bench.options import Natural
 from xnmt_bench.parquet import read_table, write_table

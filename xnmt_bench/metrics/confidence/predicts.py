@@ -54,24 +54,15 @@ class Predicts(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return a line for each score of each explainer, behind the baselines."""
         self._check_scores(panels)
-        by_panel = [list(self._rows(panel)) for panel in panels]
-        usable = [(panel, rows) for panel, rows in zip(panels, by_panel, strict=True) if rows]
+        usable = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not usable:
             raise NotApplicable("the sentences have no references, or no scores of their own")
-        kept, rows = [p for p, _ in usable], [r for _, r in usable]
+        kept, by_panel = zip(*usable, strict=True)
         words = {"explainer": "explainer", "score": "score"}
-        summary = pivoted(
-            "Which confidence predicts quality?",
-            kept,
-            rows,
-            words,
-            "predicted",
-            _cell,
-            [NOTE],
-            distinguish(kept),
-        )
+        title, apart = "Which confidence predicts quality?", distinguish(kept)
+        summary = pivoted(title, kept, by_panel, words, "predicted", _cell, [NOTE], apart)
         identity = (*kept[0].condition, "explainer", "score", "predicted")
-        return Result(list(chain(*rows)), identity, ("sentences", *ends("spearman")), summary)
+        return Result(list(chain(*by_panel)), identity, ("sentences", *ends("spearman")), summary)
 
     def _check_scores(self, panels: Sequence[Panel]) -> None:
         """Refuse a score that no metric writes and no row has.
@@ -79,13 +70,8 @@ class Predicts(Analysis):
         Raises:
             XnmtError: a name is wrong.
         """
-        rows = [
-            m
-            for panel in panels
-            for seeds in panel.measured("", blind=True).values()
-            for m in seeds
-        ]
-        columns = {*TELLS}.union(*(m.units().columns for m in rows))
+        rows = chain.from_iterable(panel.measured("", blind=True).values() for panel in panels)
+        columns = {*TELLS}.union(*(m.units().columns for seeds in rows for m in seeds))
         for score in (score for score in self.scores if score not in columns):
             raise XnmtError(f"analysis.predicts.scores: {unknown('score', score, columns)}")
 
@@ -122,11 +108,10 @@ class Predicts(Analysis):
             ]
             mean_R = np.mean(by_seed, axis=0)
             numbers = (float(mean_R[0]), *interval(mean_R[1:]))
-            predicted = QUALITY[quality] + LENGTH_NOTE * given_length
             yield {
                 **panel.condition,
                 **row_keys,
-                "predicted": predicted,
+                "predicted": QUALITY[quality] + LENGTH_NOTE * given_length,
                 "sentences": int(_there(seeds[0], column, quality).sum()),
                 **dict(zip(ends("spearman"), numbers, strict=True)),
             }

@@ -15,8 +15,6 @@ import numpy as np
 Definition = Literal["paper", "softalignments"]
 COPIED = 0.3  # share of the translation that is a copy, from which on the overlap is penalised
 LEAST_TOKENS = 4  # of a translation, beyond which the released tool penalises it
-SCALE = {"cdp": 1.0}  # of a score's percentage; of all others 0.05
-USUAL_SCALE = 0.05
 
 
 @dataclass(frozen=True)
@@ -127,14 +125,14 @@ def overlap_penalty(overlap: float, tokens: int) -> float:
     return (0.8 + tokens * 0.01) * share * (0.7 + overlap) * float(np.tan(overlap))
 
 
-def overlap(source: str, target: str) -> float:
-    """Return S: the longest common substring's characters over the translation's.
+def overlap(copied: str, target: str) -> float:
+    """Return S: the characters of the longest common substring over the translation's.
 
-    Blanks at its ends count for nothing. Both are texts, not tokens.
+    Args:
+        copied: from `common`.
+        target: the translation, as text and not as tokens.
     """
-    if not target:
-        return 0.0
-    return len(common(source, target)) / len(target)
+    return len(copied) / max(1, len(target))
 
 
 def common(source: str, target: str) -> str:
@@ -147,4 +145,5 @@ def common(source: str, target: str) -> str:
 
 def as_percentage(name: str, score: float) -> float:
     """Return a score as the tool shows it: 100 exp(-c x^2); also a token's."""
-    return 100 * float(np.exp(-SCALE.get(name, USUAL_SCALE) * score**2))
+    scale = 1.0 if name == "cdp" else 0.05
+    return 100 * float(np.exp(-scale * score**2))

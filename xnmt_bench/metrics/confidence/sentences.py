@@ -12,6 +12,7 @@ import numpy as np
 from xnmt_bench.corpora.languages import cut_words, tokenizer_name
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.measuring.sacre import scorers
 from xnmt_bench.metrics.confidence import detectors
 from xnmt_bench.metrics.confidence.language import code, language
 from xnmt_bench.metrics.confidence.lists import in_training
@@ -20,6 +21,7 @@ from xnmt_bench.metrics.confidence.scores import (
     as_percentage,
     common,
     confidence,
+    overlap,
     word_scores,
 )
 from xnmt_bench.words import Weighed
@@ -53,11 +55,16 @@ class Reading:
     languages: tuple[str, str]
     unread_eos: bool = False
 
+    def shared(self, sentence: Weighed) -> Weighed:
+        """Return a sentence whose weights are shares of each step."""
+        if self.shares:
+            return sentence
+        return replace(sentence, weights_TS=as_shares(sentence.weights_TS))
+
     def read(self, sentence: Weighed) -> Weighed:
         """Return a sentence with the matrix that is scored."""
-        if not self.shares:
-            # Before pieces are joined: a word's weight is the sum of its pieces' shares.
-            sentence = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
+        # Before pieces are joined: a word's weight is the sum of its pieces' shares.
+        sentence = self.shared(sentence)
         if self.unit == "words":  # then EOS, which words keep as the last
             sentence = sentence.whole()
         return sentence.without_eos() if self.eos == "drop" else sentence
@@ -93,30 +100,25 @@ def rows(
     shares_N, lengths_N = list[np.ndarray](), list[int]()
     for sentence in sentences:
         row = _measure_texts(sentence, reading.languages)
-        row |= _scored(sentence, reading, len(row["copied"])) | _detected(sentence, reading)
+        row |= _scored(sentence, reading, row["copied"]) | _detected(sentence, reading)
         # Kept apart from the rows, since these are columns of a table.
         shares_N.append(row.pop("shares"))
         lengths_N.append(sentence.target.size)
         if references is not None:
-            if sentence.number >= len(references):
-                problem = (
-                    f"sentence {sentence.number} has no reference: there are {len(references)}"
-                )
-                raise XnmtError(problem)
-            row["reference"] = references[sentence.number]
+            if (number := sentence.number) >= len(references):
+                raise XnmtError(f"sentence {number} has no reference: there are {len(references)}")
+            row["reference"] = references[number]
             row |= quality(row["target"], row["reference"])
         sentence_rows.append(row)
     numbers = Counter(row["sentence"] for row in sentence_rows)
     # Two translations of one sentence would both be its unit.
-    if twice := [str(number) for number, count in numbers.items() if count > 1]:
-        raise XnmtError(f"sentence {twice[0]} is there twice: each has one translation")
+    for number in (number for number, count in numbers.items() if count > 1):
+        raise XnmtError(f"sentence {number} is there twice: each has one translation")
     # It compares with the other sentences, so it follows once all have been read.
     to_data = detectors.WassToData(shares_N, lengths_N)
-    for index, row in enumerate(sentence_rows):
-        row["wass_to_data"] = to_data.of(index)
     usual = _usual_length_ratio(sentence_rows, reading.languages)
-    for row in sentence_rows:
-        row["usual_length_ratio"] = usual
+    for index, row in enumerate(sentence_rows):
+        row |= {"wass_to_data": to_data.of(index), "usual_length_ratio": usual}
     if train is not None:
         pairs = [(row["source"], row["target"]) for row in sentence_rows]
         for row, in_train in zip(sentence_rows, in_training(pairs, train), strict=True):
@@ -129,14 +131,14 @@ def rows(
     }
 
 
-def _scored(sentence: Weighed, reading: Reading, copied: int) -> dict[str, Any]:
-    """Return the confidence of the matrix; `copied` characters stand in the source too."""
+def _scored(sentence: Weighed, reading: Reading, copied: str) -> dict[str, Any]:
+    """Return the confidence of the matrix; `copied` stands in the source too."""
     read = reading.read(sentence)
     weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":
         tokens = len(weights_TS)  # the tool counts rows, EOS's among them
-    overlap = copied / max(1, len(sentence.target.text))
-    scores = confidence(weights_TS, overlap, tokens, reading.definition)
+    share = overlap(copied, sentence.target.text)
+    scores = confidence(weights_TS, share, tokens, reading.definition)
     row: dict[str, Any] = {name: getattr(scores, name) for name in SCORES}
     row |= {f"{name}_pct": as_percentage(name, row[name]) for name in PERCENTAGES}
     of_source, of_target = token_percentages(weights_TS, reading.definition)
@@ -151,20 +153,17 @@ def token_percentages(
     of_source, of_target = "ap_in", "ap_out"
     if definition == "softalignments":  # which calls each as the paper calls the other
         of_source, of_target = of_target, of_source
-    return (
-        {
-            name: [as_percentage(name, x) for x in terms_S.tolist()]
-            for name, terms_S in (("cdp", words.cdp_S), (of_source, words.ap_in_S))
-        },
-        {of_target: [as_percentage(of_target, x) for x in words.ap_out_T.tolist()]},
-    )
+
+    def percentages(**terms: np.ndarray) -> dict[str, list[float]]:
+        return {name: [as_percentage(name, x) for x in terms[name].tolist()] for name in terms}
+
+    of_source_tokens = percentages(cdp=words.cdp_S, **{of_source: words.ap_in_S})
+    return of_source_tokens, percentages(**{of_target: words.ap_out_T})
 
 
 def _detected(sentence: Weighed, reading: Reading) -> dict[str, Any]:
     """Return what detectors find in the weights of tokens, EOS included."""
-    shared = sentence
-    if not reading.shares:
-        shared = replace(sentence, weights_TS=as_shares(sentence.weights_TS))
+    shared = reading.shared(sentence)
     # A sentence without weights has no distribution: its distances are unknown, not 0.
     p_S = as_shares(shared.weights_TS.sum(0), empty=np.nan)
     share, top = detectors.source_contribution(sentence)  # of relevance as it was given
@@ -202,10 +201,8 @@ def _measure_texts(sentence: Weighed, languages: tuple[str, str]) -> dict[str, A
     detected_language, wrong, untranslated = "", np.nan, np.nan
     codes = [code(name) if name else "" for name in languages]
     if all(codes) and (detected_language := language(target, codes)):
-        wrong, untranslated = (
-            float(detected_language != codes[1]),
-            float(detected_language == codes[0]),
-        )
+        untranslated, right = (float(detected_language == name) for name in codes)
+        wrong = 1 - right
     return {
         "sentence": sentence.number,
         "top_four_gram": detectors.top_four_gram(source, target, languages),
@@ -229,4 +226,19 @@ def numbers_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:
         name: np.asarray(values, dtype=np.float64)
         for name, values in columns.items()
         if name != "sentence" and not (values and isinstance(values[0], str | list))
+    }
+
+
+def sentence_quality(tokenize: str, translation: str, reference: str) -> dict[str, float]:
+    """Score a sentence alone: BLEU with exponential smoothing and no shorter n-grams.
+
+    Args:
+        tokenize: BLEU's tokenizer: `none` for tokens, else that of the language.
+        translation: the translation.
+        reference: its reference.
+    """
+    # As a corpus of one: `sentence_score` would print advice for each.
+    return {
+        name: metric.corpus_score([translation], [[reference]]).score
+        for name, metric in scorers(tokenize).items()
     }

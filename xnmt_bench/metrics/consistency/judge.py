@@ -19,11 +19,8 @@ from xnmt_bench.morphology import Gender, GenderEvidence, Morphology
 # A plural pronoun (`they`) shows no gender in any translation.
 PLURAL = "plural_pronoun"
 CAUSES = (
-    PLURAL,
-    "entity_unlinked",
-    "pronoun_unlinked",
-    "entity_undetermined",
-    "pronoun_undetermined",
+    *(PLURAL, "entity_unlinked", "pronoun_unlinked"),
+    *("entity_undetermined", "pronoun_undetermined"),
 )
 CLUSTERS = ("right", "wrong", "both", "none", "unknown")
 

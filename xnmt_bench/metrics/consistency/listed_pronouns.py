@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from xnmt_bench.corpora.formats.alignment import to_pharaoh
-from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
+from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.suites.consistency.suite import Item, Suite
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.measuring.listing import Listing, Matrix
 from xnmt_bench.metrics.consistency.judge import (
@@ -53,30 +55,24 @@ def _row(
 ) -> dict[str, Any]:
     # An entity may stand in an earlier sentence, which the reader then has to see.
     sentences = sorted({item.sentence - item.entity.back, item.sentence})
-    sources, targets = (
-        [split_words(suite.sentences[n].source) for n in sentences],
-        [list(translations[n].words) for n in sentences],
-    )
+    sources = [split_words(suite.sentences[n].source) for n in sentences]
+    targets = [translations[n].words for n in sentences]
     # Where each sentence's words stand when an earlier one is before it, with a mark between.
-    starts = {
-        back: (0, 0)
-        if back
-        else tuple(len(side[0]) + 1 if len(side) > 1 else 0 for side in (sources, targets))
-        for back in {item.entity.back, 0}
-    }
-    links = {
-        (s + starts[item.sentence - n][0], t + starts[item.sentence - n][1])
-        for n in sentences
-        for s, t in translations[n].links
-    }
-    mentions = {
-        (s + starts[mention.back][0], t + starts[mention.back][1])
-        for mention in (judged.entity, judged.pronoun)
-        for s in mention.source
-        for t in mention.target
+    starts = {item.entity.back: (0, 0), 0: (0, 0)}
+    if item.entity.back:
+        starts[0] = len(sources[0]) + 1, len(targets[0]) + 1
+    links_of = {back: translations[item.sentence - back].links for back in starts}
+
+    def shift(back: int, links: Links) -> Links:
+        """Return links of the sentence so far back at their places in both texts."""
+        return frozenset((s + starts[back][0], t + starts[back][1]) for s, t in links)
+
+    links = [shift(back, links_of[back]) for back in starts]
+    mentions = [
         # An article has links of its own; not every pair of a mention is a link.
-        if (s, t) in translations[item.sentence - mention.back].links
-    }
+        shift(m.back, links_of[m.back] & frozenset(product(m.source, m.target)))
+        for m in (judged.entity, judged.pronoun)
+    ]
     return {
         # The suite's own number, by which people find the sentence in its file.
         "number": item.sentence,
@@ -84,8 +80,8 @@ def _row(
         "translation": f" {MARK} ".join(map(" ".join, targets)),
         "why": _why(suite, item, judged, translations),
         "genders": _genders(suite, item, judged),
-        "links": to_pharaoh(frozenset(links)),
-        "mentions": to_pharaoh(frozenset(mentions)),
+        "links": to_pharaoh(frozenset().union(*links)),
+        "mentions": to_pharaoh(frozenset().union(*mentions)),
         # A pronoun that is left out is neither right nor wrong.
         "consistent": float(judged.consistent) if not judged.cause else np.nan,
         "left_out": judged.cause,
@@ -113,19 +109,18 @@ def _placed(name: str, mention: TranslatedMention, start: Sequence[int]) -> dict
 
 def _mentions(
     suite: Suite, item: Item, judged: JudgedPronoun
-) -> Iterator[tuple[str, TranslatedMention, Entity | None]]:
+) -> Iterator[tuple[str, TranslatedMention]]:
     """Yield the name of each mention in the source, in reading order."""
-    yield suite.named(item, item.entity), judged.entity, item.entity
-    yield suite.pronoun(item), judged.pronoun, None
+    yield suite.named(item, item.entity), judged.entity
+    yield suite.pronoun(item), judged.pronoun
     if item.other is not None and judged.other is not None:
-        yield suite.named(item, item.other), judged.other, item.other
+        yield suite.named(item, item.other), judged.other
 
 
 def _genders(suite: Suite, item: Item, judged: JudgedPronoun) -> str:
     """Return a line such as `developer f (gold f), she f, designer m`."""
-    genders = [
-        f"{name} {mention.gender or UNKNOWN}" for name, mention, _ in _mentions(suite, item, judged)
-    ]
+    mentions = _mentions(suite, item, judged)
+    genders = [f"{name} {mention.gender or UNKNOWN}" for name, mention in mentions]
     genders[0] += f" (gold {item.gender})" if item.gender else ""
     return ", ".join(genders)
 
@@ -135,15 +130,13 @@ def _why(
 ) -> str:
     """Return a line such as `developer: die Entwicklerin, f by Entwicklerin; she: er, m by er`."""
     reasons = []
-    for name, mention, _ in _mentions(suite, item, judged):
+    for name, mention in _mentions(suite, item, judged):
         words = translations[item.sentence - mention.back].words
         linked = " ".join(stripped(words[n]) or words[n] for n in mention.target) or UNLINKED
-        by = (
-            f", {mention.gender} by {mention.evidence.by}"
-            if mention.gender and mention.evidence
-            else ""
-        )
-        reasons.append(f"{name}: {linked}{by or f', {UNKNOWN}'}")
+        by = UNKNOWN
+        if mention.gender and mention.evidence:
+            by = f"{mention.gender} by {mention.evidence.by}"
+        reasons.append(f"{name}: {linked}, {by}")
     return "; ".join(reasons)
 
 
@@ -155,21 +148,11 @@ def listing(name: str, path: Path) -> Listing:
         path: the file of `write_judged`.
     """
     columns = read_table(path).to_pydict()
-    consistent = np.array(columns["consistent"])
-    kinds: Mapping[str, tuple[str, Sequence[bool]]] = {
-        "inconsistent": ("the genders differ", (consistent == 0).tolist()),
-        **{
-            cause.replace("_", " "): (
-                "left out",
-                [row_cause == cause for row_cause in columns["left_out"]],
-            )
-            for cause in CAUSES
-        },
-        **{
-            f"goes with {cluster}": ("of two entities", [c == cluster for c in columns["cluster"]])
-            for cluster in CLUSTERS
-        },
-    }
+    names = ("consistent", "left_out", "cluster")
+    consistent, left_out, cluster = (np.array(columns[name]) for name in names)
+    kinds = {"inconsistent": ("the genders differ", consistent == 0)}
+    kinds |= {cause.replace("_", " "): ("left out", left_out == cause) for cause in CAUSES}
+    kinds |= {f"goes with {c}": ("of two entities", cluster == c) for c in CLUSTERS}
     # Every cause and cluster has a list, empty ones too, so that two systems' lists compare.
     lists = {kind: (rule, np.flatnonzero(of).tolist()) for kind, (rule, of) in kinds.items()}
     texts = {key: columns[key] for key in SHOWN}

@@ -49,7 +49,7 @@ def by_eflomal(
         NotApplicable: eflomal is not installed.
     """
 
-    def work(folder: Path) -> dict[str, Any]:
+    def link(folder: Path) -> dict[int, Links]:
         # eflomal cannot align an empty sentence.
         spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
@@ -58,18 +58,17 @@ def by_eflomal(
         aligned = list(_sentences(spoken.values()))
         forward, backward = align(aligned, _sentences(_more(learn_from)), folder)
         united = {
-            n: forward_links | backward_links
-            for n, forward_links, backward_links in zip(spoken, forward, backward, strict=True)
+            n: links | turned for n, links, turned in zip(spoken, forward, backward, strict=True)
         }
         # An empty translation has no links, and still is a sentence.
-        return _written({n: united.get(n, frozenset()) for n in pairs_by_number}, folder)
+        return {n: united.get(n, frozenset()) for n in pairs_by_number}
 
     learnt = (
         learn_from.recipe()
         if isinstance(learn_from, Corpus)
         else learn_from and file_hash(present(learn_from))
     )
-    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=aligner(), more=learnt)
+    return _store_links(store, link, _pairs_id(pairs_by_number), made_by=aligner(), more=learnt)
 
 
 def of_file(
@@ -87,25 +86,20 @@ def of_file(
         DataError: the file has other sentences, or a link is out of range.
     """
 
-    def work(folder: Path) -> dict[str, Any]:
-        # Other tools split at ' ' alone, where a no-break space holds two words together.
-        for number, pair in pairs_by_number.items():
-            if any(split_words(text) != text.split(" ") for text in map(_single, pair)):
-                log.warning(
-                    "%s:%d: between words stands another blank than ' ', which counts too",
-                    path,
-                    number + 1,
-                )
-        lengths = [
-            tuple(len(split_words(text)) for text in pairs_by_number.get(n, ()))
-            for n in range(sentences)
-        ]
+    def link(_: Path) -> dict[int, Links]:
         # A line of a sentence that was not translated cannot be checked for its range.
-        lengths_known = [(pair[0], pair[1]) if pair else (ANY, ANY) for pair in lengths]
-        alignments = AlignmentFile(path).read(lengths_known)
-        return _written({n: alignments[n].sure for n in pairs_by_number}, folder)
+        lengths = [(ANY, ANY)] * sentences
+        problem = "between words stands another blank than ' ', which counts too"
+        for number, pair in pairs_by_number.items():
+            source, target = map(split_words, pair)
+            lengths[number] = len(source), len(target)
+            # Other tools split at ' ' alone, where a no-break space holds two words together.
+            if [source, target] != [_single(text).split(" ") for text in pair]:
+                log.warning("%s:%d: %s", path, number + 1, problem)
+        alignments = AlignmentFile(path).read(lengths)
+        return {n: alignments[n].sure for n in pairs_by_number}
 
-    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=file_hash(present(path)))
+    return _store_links(store, link, _pairs_id(pairs_by_number), made_by=file_hash(present(path)))
 
 
 def _single(text: str) -> str:
@@ -114,9 +108,15 @@ def _single(text: str) -> str:
 
 
 def _store_links(
-    store: Store, work: Callable[[Path], dict[str, Any]], linked_id: str, **recipe: Any
+    store: Store, link: Callable[[Path], Mapping[int, Links]], linked_id: str, **recipe: Any
 ) -> tuple[Stage, dict[int, Links]]:
     """Store links and read them back; `linked_id` is a fingerprint of what is linked."""
+
+    def work(folder: Path) -> None:
+        links = link(folder)
+        columns = {"sentence": list(links), "links": list(map(to_pharaoh, links.values()))}
+        write_table(pa.table(columns), folder / FILE)
+
     artefact = store.stage("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
 
@@ -136,20 +136,15 @@ def of_relevance(
         pairs_by_number: what is linked.
     """
 
-    def work(folder: Path) -> dict[str, Any]:
+    def link(_: Path) -> dict[int, Links]:
         links = {}
         for sentence in skip_unreadable(require_words(weighed_sentences)):
             best = best_links(
                 sentence.weights_TS, sentence.source.words, sentence.target.words, sentence.blind
             )
-            source, target = (
-                carried(tokens, split_words(text))
-                for tokens, text in zip(
-                    (sentence.source, sentence.target),
-                    pairs_by_number[sentence.number],
-                    strict=True,
-                )
-            )
+            sides = (sentence.source, sentence.target)
+            texts = map(split_words, pairs_by_number[sentence.number])
+            source, target = map(carried, sides, texts)
             # Words of the suite and not of the system, since pronouns are placed in those.
             links[sentence.number] = frozenset(
                 # A system's word may be two of the suite's, and then links to both.
@@ -158,11 +153,10 @@ def of_relevance(
                 for s in source.get(i, ())
                 for t in target.get(j, ())
             )
-        return _written(links, folder)
+        return links
 
-    return _store_links(
-        store, work, _pairs_id(pairs_by_number), made_by=weighed_sentences.fingerprint
-    )
+    made_by = weighed_sentences.fingerprint
+    return _store_links(store, link, _pairs_id(pairs_by_number), made_by=made_by)
 
 
 def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Stage, dict[int, Links]]:
@@ -176,7 +170,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Stage, dic
     if not any(gold_links.values()):
         raise NotApplicable("these sentences have no gold word alignment")
     links_id = fingerprint({"links": [[n, to_pharaoh(links)] for n, links in gold_links.items()]})
-    return _store_links(store, lambda folder: _written(gold_links, folder), links_id)
+    return _store_links(store, lambda _: gold_links, links_id)
 
 
 def of_rule(store: Store, suite: Suite, pairs_by_number: Pairs) -> tuple[Stage, dict[int, Links]]:
@@ -190,11 +184,11 @@ def of_rule(store: Store, suite: Suite, pairs_by_number: Pairs) -> tuple[Stage, 
     if rule is None:
         raise NotApplicable(f"links=rule: {suite.name} has no rule that links words")
 
-    def work(folder: Path) -> dict[str, Any]:
-        return _written({n: rule(*pair) for n, pair in pairs_by_number.items()}, folder)
+    def link(_: Path) -> dict[int, Links]:
+        return {n: rule(*pair) for n, pair in pairs_by_number.items()}
 
     made_by = f"rule of {suite.fingerprint}"
-    return _store_links(store, work, _pairs_id(pairs_by_number), made_by=made_by)
+    return _store_links(store, link, _pairs_id(pairs_by_number), made_by=made_by)
 
 
 def linked(pairs: Links, sources: Sequence[int]) -> list[int]:
@@ -213,15 +207,6 @@ def read_links(path: Path) -> dict[int, Links]:
     """Return the links of each sentence."""
     columns = read_table(path).to_pydict()
     return dict(zip(columns["sentence"], map(from_pharaoh, columns["links"]), strict=True))
-
-
-def _written(links_by_number: Mapping[int, Links], folder: Path) -> dict[str, Any]:
-    columns = {
-        "sentence": list(links_by_number),
-        "links": list(map(to_pharaoh, links_by_number.values())),
-    }
-    write_table(pa.table(columns), folder / FILE)
-    return {}
 
 
 def _more(learn_from: Path | Corpus | None) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,19 @@ from xnmt_bench.metrics.consistency.points import Pointing
 DECIDED = ("right", "wrong")
 POINTING, POINTED = "pointing ", "pointed "  # columns of each pronoun, by its form
 POINTS_OF = "points_right "  # results of each pronoun, by its form
+# Shares by result: the sum that is a part, and the sum that it is a part of.
+SHARES = {
+    "consistency": ("consistent", "determined"),
+    "determined": ("determined", "items"),
+    "neutral_pronouns": ("pronoun_n", "pronoun_known"),
+    **{name: (name, "items") for name in CAUSES},
+    "gender_accuracy": ("accurate", "gold"),
+    "pronoun_accuracy": ("expected", "expecting"),
+    "points_right": ("pointed", "pointing"),
+    "points_there": ("pointed_there", "going"),
+    "marker_share": ("on_markers", "marker_n"),
+    "resolver_accuracy": ("resolved", "resolvable"),
+}
 
 
 def statistics(
@@ -35,8 +48,12 @@ def statistics(
     """
 
     def column(values: Iterable[float | bool | None]) -> np.ndarray:
-        # None counts as 0; the column beside it counts those that have a value.
         return np.fromiter((value or 0 for value in values), dtype=np.float64, count=len(items))
+
+    def known(count: str, name: str, values: Sequence[float | bool | None]) -> None:
+        """Add a column that counts the values that are known, and one of the values."""
+        columns[count] = column(value is not None for value in values)
+        columns[name] = column(values)  # what is not known counts as 0
 
     both = list(zip(items, judged, strict=True))
     # A plural pronoun shows no gender, so it is left out of the share of neutral ones.
@@ -69,16 +86,14 @@ def statistics(
             columns[name] = column(name in i.sets for i in items)
             columns[f"{name}_right"] = column(name in i.sets and j.accurate for i, j in both)
     if any(j.expected is not None for j in judged):
-        columns["expecting"] = column(j.expected is not None for j in judged)
-        columns["expected"] = column(j.expected for j in judged)
+        known("expecting", "expected", [j.expected for j in judged])
     if resolved:
         # Only pronouns that both decide: a difference of other shares would compare other pronouns.
         decided = [
             r is not None and j.cluster in DECIDED for r, j in zip(resolved, judged, strict=True)
         ]
+        known("resolvable", "resolved", resolved)
         columns |= {
-            "resolvable": column(r is not None for r in resolved),
-            "resolved": column(resolved),
             "both_decide": column(decided),
             "we_decide": column(
                 d and j.cluster == "right" for d, j in zip(decided, judged, strict=True)
@@ -87,29 +102,21 @@ def statistics(
         }
     if pointings:
         pointed = [pointing.right for pointing in pointings]
-        goes = [
-            {"right": 1, "wrong": 0}.get(j.cluster) if p is not None else None
-            for p, j in zip(pointed, judged, strict=True)
+        goes = [{"right": 1, "wrong": 0}.get(j.cluster) for j in judged]
+        there = [
+            # Where the pronoun goes with the other entity, pointing at that one is right.
+            None if p is None or g is None else p if g else 1 - p
+            for p, g in zip(pointed, goes, strict=True)
         ]
-        columns |= {
-            "pointing": column(p is not None for p in pointed),
-            "pointed": column(pointed),
-            "going": column(g is not None for g in goes),
-            "pointed_there": column(
-                # Where the pronoun goes with the other entity, pointing at that one is right.
-                None if p is None or g is None else p if g else 1 - p
-                for p, g in zip(pointed, goes, strict=True)
-            ),
-        }
+        known("pointing", "pointed", pointed)
+        known("going", "pointed_there", there)
         # Sorted, so that the columns of two runs stand in one order.
         for form in sorted(set(forms)):
             of_form = [p if f == form else None for p, f in zip(pointed, forms, strict=True)]
-            columns[f"{POINTING}{form}"] = column(p is not None for p in of_form)
-            columns[f"{POINTED}{form}"] = column(of_form)
+            known(f"{POINTING}{form}", f"{POINTED}{form}", of_form)
         on_markers = [pointing.markers for pointing in pointings]
         if any(share is not None for share in on_markers):
-            columns["marker_n"] = column(share is not None for share in on_markers)
-            columns["on_markers"] = column(on_markers)
+            known("marker_n", "on_markers", on_markers)
     return columns
 
 
@@ -119,11 +126,10 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     decided_R = sums_R["cluster_right"] + sums_R["cluster_wrong"]
     clusters_R = np.asarray(sum(sums_R[f"cluster_{name}"] for name in CLUSTERS))
     results_R = {
-        "consistency": ratio(sums_R["consistent"], sums_R["determined"]),
-        "determined": ratio(sums_R["determined"], sums_R["items"]),
-        "neutral_pronouns": ratio(sums_R["pronoun_n"], sums_R["pronoun_known"]),
+        name: ratio(sums_R[part], sums_R[total])
+        for name, (part, total) in SHARES.items()
+        if part in sums_R
     }
-    results_R |= {name: ratio(sums_R[name], sums_R["items"]) for name in CAUSES}
     # Suites with one entity a sentence have no clusters.
     if np.any(clusters_R):
         results_R |= {
@@ -132,42 +138,23 @@ def results(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         }
         results_R |= {f"cluster_{c}": ratio(sums_R[f"cluster_{c}"], clusters_R) for c in CLUSTERS}
     if "gold" in sums_R:
-        results_R |= _by_gender(sums_R)
+        male_R, female_R = (
+            # F1 (Stanovsky et al. 2019): twice the hits over said and gold, in points of per cent.
+            200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"])
+            for g in "mf"
+        )
+        results_R |= {"f1_male": male_R, "f1_female": female_R, "delta_g": male_R - female_R}
     if SUBSETS[0] in sums_R:
         pro_R, anti_R = (ratio(sums_R[f"{name}_right"], sums_R[name]) for name in SUBSETS)
         # In points of per cent.
         results_R["delta_s"] = 100 * (pro_R - anti_R)
-    if "expected" in sums_R:
-        results_R["pronoun_accuracy"] = ratio(sums_R["expected"], sums_R["expecting"])
-    if "pointed" in sums_R:
-        results_R["points_right"] = ratio(sums_R["pointed"], sums_R["pointing"])
-        for name in [name for name in sums_R if name.startswith(POINTING)]:
-            form = name.removeprefix(POINTING)
-            results_R[POINTS_OF + form] = ratio(sums_R[POINTED + form], sums_R[name])
-        results_R["points_there"] = ratio(sums_R["pointed_there"], sums_R["going"])
-    if "on_markers" in sums_R:
-        results_R["marker_share"] = ratio(sums_R["on_markers"], sums_R["marker_n"])
-    if "resolved" in sums_R:
+    for name in [name for name in sums_R if name.startswith(POINTING)]:
+        form = name.removeprefix(POINTING)
+        results_R[POINTS_OF + form] = ratio(sums_R[POINTED + form], sums_R[name])
+    if "resolved" in sums_R and np.any(sums_R["both_decide"]):
         # On the same pronouns, so that the difference is paired.
         ours_R, theirs_R = (
             ratio(sums_R[name], sums_R["both_decide"]) for name in ("we_decide", "resolver_decides")
         )
-        results_R["resolver_accuracy"] = ratio(sums_R["resolved"], sums_R["resolvable"])
-        if np.any(sums_R["both_decide"]):
-            results_R |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
+        results_R |= {"resolver_there": theirs_R, "below_resolver": theirs_R - ours_R}
     return results_R
-
-
-def _by_gender(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return accuracy and F1 (Stanovsky et al. 2019)."""
-    f1 = {
-        # F1 is twice the hits over said and gold; in points of per cent.
-        g: 200 * ratio(sums_R[f"hit_{g}"], sums_R[f"said_{g}"] + sums_R[f"gold_{g}"])
-        for g in "mf"
-    }
-    return {
-        "gender_accuracy": ratio(sums_R["accurate"], sums_R["gold"]),
-        "f1_male": f1["m"],
-        "f1_female": f1["f"],
-        "delta_g": f1["m"] - f1["f"],
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,13 @@ def write_groups(
     comparison: Comparison, scores_N: np.ndarray, right_G: np.ndarray, folder: Path
 ) -> None:
     """Write every group that is compared and scored, with the scores (N,) of all variants."""
-    sizes = [len(group.variants) for group in comparison.contrastive_set.groups]
+    compared_set, scored_G = comparison.contrastive_set, comparison.scored_G(scores_N)
+    sizes = [len(group.variants) for group in compared_set.groups]
     scores = np.split(scores_N, np.cumsum(sizes)[:-1])
+    groups = zip(comparison.groups_G, comparison.kept, right_G, scored_G, strict=True)
     columns = [
-        _describe_group(
-            comparison.contrastive_set.number(g),
-            comparison.contrastive_set.groups[g],
-            kept,
-            scores[g],
-            bool(right),
-        )
-        for g, kept, right, scored in zip(
-            comparison.groups_G,
-            comparison.kept,
-            right_G,
-            comparison.scored_G(scores_N),
-            strict=True,
-        )
+        _describe_group(compared_set.number(g), compared_set.groups[g], kept, scores[g], right)
+        for g, kept, right, scored in groups
         if scored
     ]
     # Texts beside scores, so that the page needs neither corpus nor set.
@@ -82,16 +73,14 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
         measurements: of the metric.
         columns: of their identities.
     """
-    # A part may be all of a set too.
-    read = [m for m in measurements if FILE in m.files and m.identity["part"] == ALL]
     # Named within a set, where rows differ by system alone.
     by_set: dict[str, list[Measurement]] = {}
-    for m in read:
-        by_set.setdefault(m.identity["corpus"], []).append(m)
-    named = [
-        pair for rows in by_set.values() for pair in zip(names(rows, columns), rows, strict=True)
-    ]
-    for name, m in named:
+    for m in measurements:
+        # A part may be all of a set too.
+        if FILE in m.files and m.identity["part"] == ALL:
+            by_set.setdefault(m.identity["corpus"], []).append(m)
+    named = (zip(names(rows, columns), rows, strict=True) for rows in by_set.values())
+    for name, m in chain.from_iterable(named):
         try:
             groups = read_table(m.file(FILE)).to_pydict()
         except StoreError as error:
@@ -100,7 +89,6 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
         numbers = {key: np.array(groups[key]) for key in ("right", "margin", "distance")}
         # Read off the stored decisions, which follow the option `ties`.
         wrong = np.flatnonzero(numbers["right"] == 0).tolist()
-        rule = "not counted as right"
         competing = zip(groups["variants"], groups["scores"], strict=True)
         texts = ("source", "true translation", "source before", "translation before")
         yield Listing(
@@ -111,6 +99,6 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
             {key: groups[key] for key in texts if any(groups[key])},
             numbers,
             charts=["margin"],
-            lists={"wrong": (rule, wrong)},
+            lists={"wrong": ("not counted as right", wrong)},
             choices_U=[list(zip(*pair, strict=True)) for pair in competing],
         )

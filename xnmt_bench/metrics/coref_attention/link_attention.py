@@ -170,22 +170,15 @@ class CorefScores:
         if subset == "all" and self.judged is not None:  # a morphology was named
             columns |= {name: np.zeros(len(numbers)) for name in AGREEMENT_SUMS}
             for verdict in self.judged:
-                for name, value in zip(
-                    AGREEMENT_SUMS, (1, verdict.wrong, verdict.right), strict=True
-                ):
+                judged = (1, verdict.wrong, verdict.right)
+                for name, value in zip(AGREEMENT_SUMS, judged, strict=True):
                     columns[name][verdict.sentence] += value
         return Units(test_set, np.asarray(numbers, dtype=np.int64), columns)
 
 
 LINK_SUMS = (
-    "links",
-    "greatest",
-    "nonzero",
-    "weight",
-    "naive",
-    "positive",
-    "needed",
-    "needed_nonzero",
+    *("links", "greatest", "nonzero", "weight", "naive", "positive"),
+    *("needed", "needed_nonzero"),
 )
 AGREEMENT_SUMS = ("judged", "follows_wrong", "follows_right")
 SENTENCE_SUMS = ("looking", "looking_right", "attending", "content", "function")

@@ -5,19 +5,23 @@ Shapes: N decisions, W words of a decision on both sides, R rows, K kept words o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
-from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, current_span
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import Removal
-from xnmt_bench.rules.table import Rules
+from xnmt_bench.pipeline.decision_table import load_decisions
+from xnmt_bench.rules.table import Rules, SentenceRelevance
+from xnmt_bench.store import Stage
 
 SOURCE, PREFIX = 0, 1
+KEYS = ("sentence", "step")
+Labels = Mapping[tuple[int, int], int]  # of each decision, by sentence and step
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,60 @@ def order_words(sides: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndar
     Args:
         sides: of source and prefix, the places of words and their relevance.
     """
-    placed = []
-    for side, (place_X, relevance_X) in enumerate(sides):
-        order = np.argsort(-relevance_X, kind="stable")
-        placed += [
-            # The middle of a word's share, so that two sides of one length alternate.
-            ((rank + 0.5) / len(order), side, int(place_X[i]))
-            for rank, i in enumerate(order)
-        ]
-    placed.sort(key=lambda word: word[:2])  # stable: a side keeps its order
-    return np.array([s for _, s, _ in placed], int), np.array([p for *_, p in placed], int)
+    shares, places = [], []
+    for place_X, relevance_X in sides:
+        # The middle of a word's share, so that two sides of one length alternate.
+        shares.append((np.arange(len(place_X)) + 0.5) / max(1, len(place_X)))
+        places.append(place_X[np.argsort(-relevance_X, kind="stable")])
+    side_W = np.repeat((SOURCE, PREFIX), [*map(len, places)])
+    order = np.argsort(np.concatenate(shares), kind="stable")
+    return side_W[order], np.concatenate(places)[order]
+
+
+def load_labels(artefact: Stage) -> Labels:
+    """Return the labels of the stage `labels`."""
+    columns = load_decisions(artefact, (*KEYS, "label"))
+    keys = zip(*(columns[name].tolist() for name in KEYS), strict=True)
+    return dict(zip(keys, columns["label"].tolist(), strict=True))
+
+
+def ordered_decisions(
+    split: EncodedSplit, relevances: Iterable[SentenceRelevance], label_of: Labels
+) -> Iterator[list[Decision]]:
+    """Yield each sentence's decisions, words most relevant first.
+
+    Args:
+        split: the sentences.
+        relevances: of each, in any order.
+        label_of: their labels.
+
+    Raises:
+        NotApplicable: a word that a decision sees has no relevance.
+    """
+    for relevance in relevances:
+        number, decisions = relevance.number, []
+        sides_by_step = relevance.visible_words(*split.ids(number))
+        for step, sides in enumerate(sides_by_step, start=relevance.first):
+            # For a note: among equal scores the order is the sentence's and not the explainer's.
+            flat = any(len(values) > 1 and np.ptp(values) == 0 for _, values in sides)
+            label = label_of[number, step]
+            decisions.append(Decision(number, step, label, *order_words(sides), flat))
+        yield decisions
+
+
+def unordered_decisions(split: EncodedSplit, label_of: Labels) -> Iterator[list[Decision]]:
+    """Yield each sentence's decisions, words in the order of the sentence."""
+    for index, number in enumerate(split.number.tolist()):
+        target_T = split.target[index]
+        source_words, target_words = words_of(split.source[index]), words_of(target_T)
+        decisions = []
+        for step in range(*current_span(target_T)):
+            # A step sees only the words before it.
+            prefix_words = target_words[target_words < step]
+            side_W = np.repeat([0, 1], [len(source_words), len(prefix_words)])
+            place_W = np.concatenate([source_words, prefix_words])
+            decisions.append(Decision(number, step, label_of[number, step], side_W, place_W))
+        yield decisions
 
 
 class Eraser:

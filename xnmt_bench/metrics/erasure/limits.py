@@ -46,13 +46,8 @@ def limits(
     # A set of words is a number whose bits are its words, so that sets are keys.
     all_words = [(1 << len(decision)) - 1 for decision in decisions]
     small = [len(decision) <= enumerated for decision in decisions]
-    compute(
-        [
-            # All at once for short decisions: two to the eighth rows are one pass.
-            {*range(words + 1)} if is_small else {words}
-            for words, is_small in zip(all_words, small, strict=True)
-        ]
-    )
+    # All at once for short decisions: two to the eighth rows are one pass.
+    compute([{*range(w + 1)} if s else {w} for w, s in zip(all_words, small, strict=True)])
     ends = []
     for best in (min, max):
         sums = [{words: p_of[n][words]} for n, words in enumerate(all_words)]

@@ -22,9 +22,9 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.erasure.curves import CURVES, point
+from xnmt_bench.metrics.erasure.erasing import KEYS
 from xnmt_bench.metrics.erasure.figure import draw_curves
 from xnmt_bench.metrics.erasure.stages import bound, erase_words
-from xnmt_bench.metrics.erasure.word_orders import KEYS
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Few, Natural, Part
 from xnmt_bench.pipeline.decision_table import Columns, load_decisions

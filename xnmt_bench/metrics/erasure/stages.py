@@ -8,14 +8,15 @@ from itertools import chain, islice
 import numpy as np
 
 from xnmt_bench.metrics.erasure.curves import erase
-from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
-from xnmt_bench.metrics.erasure.limits import limits
-from xnmt_bench.metrics.erasure.word_orders import (
+from xnmt_bench.metrics.erasure.erasing import (
     KEYS,
+    Decision,
+    Eraser,
     load_labels,
     ordered_decisions,
     unordered_decisions,
 )
+from xnmt_bench.metrics.erasure.limits import limits
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.pipeline.decision_table import Columns, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED

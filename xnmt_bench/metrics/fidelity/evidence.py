@@ -77,10 +77,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
 
 
 def sum_by_sentence(
-    judge: Judge,
-    decisions: TestDecisions,
-    columns: Mapping[str, np.ndarray],
-    of_rules: bool,
+    judge: Judge, decisions: TestDecisions, columns: Mapping[str, np.ndarray], of_rules: bool
 ) -> Evidence:
     """Sum a judge's predictions by sentence.
 

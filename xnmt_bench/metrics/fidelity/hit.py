@@ -12,14 +12,10 @@ import numpy as np
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
-from xnmt_bench.rules.table import Rules
+from xnmt_bench.rules.table import Rules, sentence_rows
 
 
-def hit_at_k(
-    sentences: Iterable[Sentence],
-    split: EncodedSplit,
-    rules: Rules,
-) -> np.ndarray | None:
+def hit_at_k(sentences: Iterable[Sentence], split: EncodedSplit, rules: Rules) -> np.ndarray | None:
     """Return how many decisions' top-k words of a side hold a deciding word of that side.
 
     Counted are decisions whose label is the gold word, since the gold decides nothing else, and
@@ -34,27 +30,22 @@ def hit_at_k(
         Hits and counted decisions of the source, of the prefix, and of either side, (U, 6), one row
         a sentence of the rules, in their order; None where no gold names deciding words.
     """
-    starts = np.flatnonzero(np.diff(rules.sentence_N, prepend=-1)).tolist()
-    # Only sentences with rules are counted; the corpus has more.
-    row_of = {int(rules.sentence_N[start]): n for n, start in enumerate(starts)}
-    ends = [*starts[1:], len(rules)]
-    counts_U6 = np.zeros((len(starts), 6), dtype=np.int64)
+    # Slices and no masks: a mask a sentence would walk over all rules each time.
+    rows_of = {int(rules.sentence_N[rows.start]): rows for rows in sentence_rows(rules.sentence_N)}
+    counts_of = dict.fromkeys(rows_of, [0] * 6)
     for number, sentence in enumerate(sentences):
-        if number not in row_of:
+        # Only sentences with rules are counted; the corpus has more.
+        if number not in rows_of:
             continue
         if sentence.gold is None or not sentence.gold.deciding_source:
             return None
-        n, index = row_of[number], int(np.searchsorted(split.number, number))
+        index = int(np.searchsorted(split.number, number))
         if split.untied(index):
             continue  # its gold names words, and its rules have subwords of two
-        source_words = split.source.current_words(index).tolist()
-        target_words = split.target.current_words(index).tolist()
-        # A slice and no mask: a mask a sentence would walk over all rules each time.
-        sentence_rules = rules.take(slice(starts[n], ends[n]))
-        counts_U6[n] = _count(
-            sentence_rules, split.target[index], sentence.gold, source_words, target_words
-        )
-    return counts_U6
+        words = [side.current_words(index).tolist() for side in (split.source, split.target)]
+        sentence_rules = rules.take(rows_of[number])
+        counts_of[number] = _count(sentence_rules, split.target[index], sentence.gold, *words)
+    return np.array([*counts_of.values()], dtype=np.int64).reshape(-1, 6)
 
 
 def _count(

@@ -40,12 +40,9 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
         except StoreError as error:
             log.warning("not on the page: %s", error)
             continue
-        explained = [
-            # The sample has the sentences' texts: joined by system, scenario and test sentences.
-            m
-            for m in measurements
-            if "browsed_relevance" in m.files and _decided_by(m) == _decided_by(sampled)
-        ]
+        # The sample has the sentences' texts: joined by system, scenario and test sentences.
+        alike = (m for m in measurements if _decided_by(m) == _decided_by(sampled))
+        explained = [m for m in alike if "browsed_relevance" in m.files]
         for name, row in _name_rows(explained):
             try:
                 relevances = list(shard_relevance(row.file("browsed_relevance")))
@@ -74,11 +71,9 @@ def _listing(
         [s["number"] for s in sentences],
         {side: [_text(s[side]) for s in sentences] for side in ("source", "target")},
         {
-            "decisions": np.array(
-                [len(probability_T) for probability_T in probabilities], dtype=np.float64
-            ),
-            "mean_probability": np.array([probability_T.mean() for probability_T in probabilities]),
-            "least_probability": np.array([probability_T.min() for probability_T in probabilities]),
+            "decisions": np.array([len(p_T) for p_T in probabilities], dtype=np.float64),
+            "mean_probability": np.array([p_T.mean() for p_T in probabilities]),
+            "least_probability": np.array([p_T.min() for p_T in probabilities]),
         },
         charts=["mean_probability", "least_probability"],
         matrices=partial(_matrices, sentences, relevances),
@@ -100,17 +95,15 @@ def _matrices(
         shares_TX = np.divide(
             positive_TX, greatest_T1, out=np.zeros_like(positive_TX), where=greatest_T1 > 0
         )
-        yield (
-            sentence["number"],
-            Matrix(
-                _tokens(sentence["labels"]),
-                _tokens([*sentence["source"], *sentence["target"]]),
-                # NaN stays: the page greys what a step cannot see, which is not a weight of 0.
-                np.where(np.isnan(weights_TX), np.nan, shares_TX),
-                sources=len(sentence["source"]),
-                scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
-            ),
+        matrix = Matrix(
+            _tokens(sentence["labels"]),
+            _tokens([*sentence["source"], *sentence["target"]]),
+            # NaN stays: the page greys what a step cannot see, which is not a weight of 0.
+            np.where(np.isnan(weights_TX), np.nan, shares_TX),
+            sources=len(sentence["source"]),
+            scores=TokenScores({"P": 100 * np.array(sentence["probabilities"])}),
         )
+        yield sentence["number"], matrix
 
 
 def _tokens(pieces: Sequence[str]) -> Tokens:
@@ -166,10 +159,9 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
     for m in measurements:
         try:
             units = m.units()
+            loss = -units["log_likelihood"].sum() / units["rows"].sum()
         except StoreError:  # the table shows it as damaged; here it has no rank
             loss = np.inf
-        else:
-            loss = -units["log_likelihood"].sum() / units["rows"].sum()
         rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
         name = m.identity["explainer"]
         # An explainer with several seeds stands where the best of them does.

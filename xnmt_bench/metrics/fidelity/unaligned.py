@@ -6,7 +6,7 @@ AER cannot judge them; fidelity can (Li et al. 2020, section 4.4 and Figure 3).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -44,14 +44,10 @@ class Unaligned(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a decision, one column an explainer."""
         kinds = [
-            # The first training of several: their words without a gold link are the same.
-            (panel, *next(iter(by_system.items())))
-            for panel in panels
-            if (by_system := kinds_of(panel))
-        ]
-        kinds = [
             (panel, system, panel_kinds)
-            for panel, system, panel_kinds in kinds
+            for panel in panels
+            # The first training of several: their words without a gold link are the same.
+            for system, panel_kinds in islice(kinds_of(panel).items(), 1)
             # Without gold links every kind is empty, and the table would be.
             if (panel_kinds["link"] == GOLD_LINKS[-1]).any()
         ]
@@ -74,25 +70,16 @@ class Unaligned(Analysis):
             sample = read_sample(next(sampled).file("sample"))
             # Only the sampled sentences have texts to be shown.
             decisions = [(s, t) for s in sample for t in s["steps"] if (s["number"], t) in unlinked]
-            rules_of = _rules(panel, system)
-            by_panel.append(
-                [
-                    row
-                    for sentence, step in decisions[: self.examples]
-                    for name, rules in rules_of.items()
-                    if (row := _row(panel, name, rules, sentence, step)) is not None
-                ]
-            )
+            shown = product(decisions[: self.examples], _rules(panel, system).items())
+            rows = (_row(panel, *explained, *decision) for decision, explained in shown)
+            by_panel.append([row for row in rows if row is not None])
         words = {name: name for name in ("sentence", "target", "label", "step")}
-        summary = pivoted(
-            "Words that AER cannot judge",
-            usable,
-            by_panel,
-            words,
-            "explainer",
-            lambda row: Cell(f"{row['source_words']} | {row['prefix_words']}"),
-            notes,
-        )
+
+        def cell(row: Row) -> Cell:
+            return Cell(f"{row['source_words']} | {row['prefix_words']}")
+
+        title = "Words that AER cannot judge"
+        summary = pivoted(title, usable, by_panel, words, "explainer", cell, notes)
         identity = (*usable[0].condition, "sentence", "step", "explainer")
         measured = ("target", "label", "source_words", "prefix_words")
         return Result(list(chain(*by_panel)), identity, measured, summary)

@@ -34,15 +34,8 @@ def comet(
         XnmtError: the program is not there, or it failed.
     """
     scores = folder / "scores.json"
-    line = [
-        str(Path(command).expanduser()),
-        "--model",
-        model,
-        "--quiet",
-        "--only_system",
-        "--to_json",
-        str(scores),
-    ]
+    line = [str(Path(command).expanduser()), "--model", model, "--quiet", "--only_system"]
+    line += ["--to_json", str(scores)]
     texts = {
         "source": ("-s", sources),
         "hypothesis": ("-t", hypotheses),

@@ -75,14 +75,14 @@ def group_weights(model: NMTModel) -> dict[str, list[str]]:
         # Such a module registers its table as a weight, although nothing learns it.
         if not type(owner).__name__.endswith("SinusoidalPositionalEmbedding"):
             groups.setdefault(_group(name, owner, modules), []).append(name)
-    layers = [group for group in groups if group not in (OUTPUT, ENCODER, EMBEDDINGS)]
-    # Layers are listed from the input up, those of the encoder before those of the decoder.
-    layers.reverse()
-    # The decoder goes first: permuting runs from the output down.
-    of_encoder = [group for group in layers if ENCODER in group]
-    of_decoder = [group for group in layers if ENCODER not in group]
-    ordered = [OUTPUT, *of_decoder, ENCODER, *of_encoder, EMBEDDINGS]
-    return {group: groups[group] for group in ordered if group in groups}
+
+    def depth(group: str) -> int:
+        """Return the place of a group: permuting runs from the output down, the decoder first."""
+        depth_of = {OUTPUT: 0, ENCODER: 2, EMBEDDINGS: 4}
+        return depth_of.get(group, 3 if ENCODER in group else 1)
+
+    # Layers are listed from the input up; sorting keeps the order of those of one depth.
+    return {group: groups[group] for group in sorted(reversed(groups), key=depth)}
 
 
 def _group(name: str, owner: nn.Module, modules: dict[str, nn.Module]) -> str:

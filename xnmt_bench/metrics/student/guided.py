@@ -20,7 +20,7 @@ from xnmt_bench.nmt.transformer import Memory, MultiHeadAttention, Transformer, 
 Operator = Literal["add", "multiply", "average", "replace"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GuidedBatch(Batch):
     """Sentence pairs with their maps.
 
@@ -28,18 +28,16 @@ class GuidedBatch(Batch):
         map_BUS: how much each step is to look at each source id; rows sum to 1.
     """
 
-    map_BUS: Tensor | None = None
+    map_BUS: Tensor
 
     def take(self, rows: list[int]) -> GuidedBatch:
         """Return some of the sentences with their maps."""
         taken = super().take(rows)
-        assert self.map_BUS is not None
         # Fewer sentences may need less padding, and the map follows.
         map_BUS = self.map_BUS[rows][..., : taken.source_BS.shape[1]]
         return GuidedBatch(**vars(taken), map_BUS=map_BUS)
 
     def _changed(self, change: Any) -> GuidedBatch:
-        assert self.map_BUS is not None
         return GuidedBatch(**vars(super()._changed(change)), map_BUS=change(self.map_BUS))
 
 
@@ -134,7 +132,7 @@ class GuidedTransformer(Transformer):
         encoding = self.encode(self.embed_source(batch.source_BS), batch.layout)
         if self.operator is None:
             return encoding
-        assert isinstance(batch, GuidedBatch) and batch.map_BUS is not None
+        assert isinstance(batch, GuidedBatch)
         # In `extra`, which a beam's choice of rows carries along.
         return replace(encoding, extra=(*encoding.extra, batch.map_BUS))
 
