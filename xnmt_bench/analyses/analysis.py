@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import interval
 from xnmt_bench.measuring.measurement import SETTINGS, signature
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import Form, Row
 from xnmt_bench.report.panels import Distinction, Panel, caveats, distinguish
 from xnmt_bench.report.summary import (
     Cell,
@@ -96,6 +99,73 @@ def varying_words(
     return varying + further, title + (f" ({', '.join(shared)})" if shared else "")
 
 
+def estimate(values_R: np.ndarray) -> tuple[float, float, float]:
+    """Return a value and the ends of its 95 % interval: of all units, then of each sample."""
+    return float(values_R[0]), *interval(values_R[1:])
+
+
+# The block of a line, its words, and the row that its numbers are of.
+RowLine = tuple[Iterable[Any], Iterable[str], Row]
+
+
+def listed(
+    title: str,
+    words: Sequence[str],
+    lines: Iterable[RowLine],
+    columns: Sequence[tuple[str, Callable[[Row], str]]],
+    notes: Sequence[str],
+) -> Summary:
+    """Lay out rows as a table of a line each.
+
+    Args:
+        title: the whole of it.
+        words: headings of the lines' words.
+        lines: in reading order.
+        columns: the other headings, each with what makes the text of a row's cell, such as
+            `"{change:+.2f}".format_map`.
+        notes: under the table.
+    """
+    laid_out = [
+        Line((*block,), [*map(Cell, texts), *(Cell(text(row)) for _, text in columns)])
+        for block, texts, row in lines
+    ]
+    headings = [*words, *(heading for heading, _ in columns)]
+    return Summary(title, headings, laid_out, list(notes), len(words))
+
+
+def lines_of(rows: Iterable[Row], block: Iterable[str], words: Iterable[str]) -> Iterator[RowLine]:
+    """Yield rows as lines, whose block and words are columns of theirs."""
+    for row in rows:
+        yield [row[name] for name in block], [str(row[name]) for name in words], row
+
+
+def written(form: Form, *names: str) -> Callable[[Row], str]:
+    """Return what writes a number of a row, which may be empty; of three, one with its interval."""
+    text = "{} [{}, {}]" if len(names) == 3 else "{}"
+
+    def write(row: Row) -> str:
+        numbers = [row[name] for name in names]
+        return "" if numbers[0] == "" else text.format(*map(form, numbers))
+
+    return write
+
+
+def if_known(form: Form) -> Form:
+    """Return a form that leaves NaN empty."""
+    return lambda value: "" if value != value else form(value)  # only NaN differs from itself
+
+
+def beside(
+    rows: Iterable[Row], names: Iterable[str], across: str
+) -> dict[tuple[Any, ...], dict[Any, Row]]:
+    """Return rows by their values of some columns, and then by that of the column `across`."""
+    by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
+    for row in rows:
+        # A dictionary keeps the order in which lines first come.
+        by_line.setdefault(tuple(row[name] for name in names), {})[row[across]] = row
+    return by_line
+
+
 def pivoted(
     title: str,
     panels: Sequence[Panel],
@@ -130,11 +200,7 @@ def pivoted(
 
     lines = []
     for panel, rows, condition in zip(panels, by_panel, distinction.texts, strict=True):
-        by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
-        for row in rows:
-            # A dictionary keeps the order in which lines first come.
-            by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
-        for key, by_value in by_line.items():
+        for key, by_value in beside(rows, words.values(), across).items():
             line_words = dict(zip(words.values(), key, strict=True))
             cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in line_words.items()))]
             cells += [cell(by_value[v]) if v in by_value else Cell("") for v in values]

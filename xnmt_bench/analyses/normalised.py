@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
@@ -25,7 +26,7 @@ from xnmt_bench.report.figure import (
     style,
     wrapped,
 )
-from xnmt_bench.report.panels import Panel, distinguish, ends, origin, sort_pivots
+from xnmt_bench.report.panels import Panel, distinguish, ends, sort_pivots
 from xnmt_bench.report.summary import Cell
 
 NOTE = (

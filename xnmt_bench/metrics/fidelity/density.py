@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
-from xnmt_bench.report.panels import Panel, distinguish, origin
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.density import BINS
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
@@ -28,7 +29,7 @@ from xnmt_bench.report.figure import (
     style,
     wrapped,
 )
-from xnmt_bench.report.panels import Panel, distinguish, ends, origin
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.decision_kinds import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores

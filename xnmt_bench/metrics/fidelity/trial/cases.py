@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import comparable, family
 from xnmt_bench.measuring.measurement import DECISIONS, LINEAGE, SETTINGS, Measurement
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
-from xnmt_bench.report.panels import Panel, agree, family
+from xnmt_bench.report.panels import Panel
 
 EXPLANATIONS = ("names_link", "names_cue")
 RANDOM = "random"  # an explanation whose log Q is the lower end of a judge's span
@@ -180,7 +181,7 @@ def _with_settings(cases: list[Case], new: Case, settings: Mapping[str, Any]) ->
     """
     text = new.condition[SETTINGS]
     for case in cases:
-        if case.condition[SETTINGS] == text or agree(case.settings, settings):
+        if case.condition[SETTINGS] == text or comparable(case.settings, settings):
             case.settings.update(settings)
             return case
     new.settings.update(settings)
