@@ -106,13 +106,15 @@ def estimate(values_R: np.ndarray) -> tuple[float, float, float]:
 
 # The block of a line, its words, and the row that its numbers are of.
 RowLine = tuple[Iterable[Any], Iterable[str], Row]
+# A heading, and what makes the text of a row's cell, such as `"{change:+.2f}".format_map`.
+ShownColumn = tuple[str, Callable[[Row], str]]
 
 
 def listed(
     title: str,
     words: Sequence[str],
     lines: Iterable[RowLine],
-    columns: Sequence[tuple[str, Callable[[Row], str]]],
+    columns: Iterable[ShownColumn],
     notes: Sequence[str],
 ) -> Summary:
     """Lay out rows as a table of a line each.
@@ -121,10 +123,10 @@ def listed(
         title: the whole of it.
         words: headings of the lines' words.
         lines: in reading order.
-        columns: the other headings, each with what makes the text of a row's cell, such as
-            `"{change:+.2f}".format_map`.
+        columns: the others.
         notes: under the table.
     """
+    columns = list(columns)
     laid_out = [
         Line((*block,), [*map(Cell, texts), *(Cell(text(row)) for _, text in columns)])
         for block, texts, row in lines
@@ -139,7 +141,7 @@ def lines_of(rows: Iterable[Row], block: Iterable[str], words: Iterable[str]) ->
         yield [row[name] for name in block], [str(row[name]) for name in words], row
 
 
-def written(form: Form, *names: str) -> Callable[[Row], str]:
+def written(form: Callable[[Any], str], *names: str) -> Callable[[Row], str]:
     """Return what writes a number of a row, which may be empty; of three, one with its interval."""
     text = "{} [{}, {}]" if len(names) == 3 else "{}"
 
@@ -153,6 +155,11 @@ def written(form: Form, *names: str) -> Callable[[Row], str]:
 def if_known(form: Form) -> Form:
     """Return a form that leaves NaN empty."""
     return lambda value: "" if value != value else form(value)  # only NaN differs from itself
+
+
+def yes_or_no(value: bool) -> str:
+    """Return a verdict as tables show it."""
+    return "yes" if value else "no"
 
 
 def beside(

@@ -10,14 +10,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, listed, written
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
-from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.density import BINS
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
@@ -67,15 +66,15 @@ class RuleDensity(Analysis):
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
         distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))
         texts = dict(zip(systems, distinction.texts, strict=True))
-        measured, lines = ("rules", "unique", *BIN_COLUMNS), []
-        for row in rows:
-            system_columns = _system(row)
-            counts = (f"{row[column]:,}" for column in measured)
-            cells = [Cell(text) for text in (*texts[system_columns], row["explainer"], *counts)]
-            lines.append(Line(system_columns, cells))
-        words = [*distinction.varying, "explainer"]
-        heads = [*words, "rules", "unique", *BIN_NAMES]
-        summary = Summary(distinction.title("Rule density"), heads, lines, [NOTE], len(words))
+        measured = ("rules", "unique", *BIN_COLUMNS)
+        heads = ("rules", "unique", *BIN_NAMES)
+        summary = listed(
+            distinction.title("Rule density"),
+            [*distinction.varying, "explainer"],
+            [(_system(row), [*texts[_system(row)], row["explainer"]], row) for row in rows],
+            [(h, written("{:,}".format, c)) for h, c in zip(heads, measured, strict=True)],
+            [NOTE],
+        )
         figure = _figure(rows, dict(zip(systems, distinction.phrases, strict=True)))
         return Result(rows, (*SYSTEM, "explainer", "rules_id"), measured, summary, figure)
 

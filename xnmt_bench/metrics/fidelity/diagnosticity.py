@@ -15,18 +15,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.analyses.analysis import (
+    Analysis,
+    Result,
+    if_known,
+    lines_of,
+    listed,
+    varying_words,
+    written,
+)
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.registry import entries, load
 from xnmt_bench.report.panels import Panel, ends
-from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.extract import TEACHER_FORCING
 
 CAUSES = "causes"  # the metric whose order is the truth
@@ -62,7 +68,8 @@ class Diagnosticity(Analysis):
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result, of fidelity's judges beside the causes."""
         judged, causes = by_metric.get("fidelity", ()), by_metric.get(CAUSES, ())
-        rows = [row for panel in judged for row in self._rows(panel, causes)]
+        beside = [(panel, truth) for panel in judged for truth in _truths_of(panel, causes)]
+        rows = [row for pair in beside for row in self._rows(*pair)]
         if not rows:
             raise NotApplicable(
                 "it takes metric=[fidelity,causes] of two explanations or more whose causal@k "
@@ -74,21 +81,22 @@ class Diagnosticity(Analysis):
         words, title = varying_words("Diagnosticity: judges and causes", rows, WORDS)
         # Causes that were measured in several ways are several truths.
         words += ["causes"] if len({row["causes"] for row in rows}) > 1 else []
-        heads = [
-            "judges learn from",
-            *words,
-            "judge",
-            "truth",
-            "right %",
-            "pairs",
-            "blind pairs: right %",
-            "pairs",
-            "tau",
-            "explainers",
-            "put first wrongly",
-        ]
-        lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
-        summary = Summary(title, heads, lines, [NOTE], 3 + len(words))
+        share = if_known(lambda right: f"{100 * right:.0f}")
+        summary = listed(
+            title,
+            ["judges learn from", *words, "judge", "truth"],
+            lines_of(rows, condition, ("corpus", *words, "heading", "truth")),
+            [
+                ("right %", written(share, "right")),
+                ("pairs", "{pairs}".format_map),
+                ("blind pairs: right %", written(share, "blind_right")),
+                ("pairs", "{blind_pairs}".format_map),
+                ("tau", written(if_known("{:+.2f}".format), "tau")),
+                ("explainers", "{explainers}".format_map),
+                ("put first wrongly", written(_first_pairs, "wrong")),
+            ],
+            [NOTE],
+        )
         identity = (*condition, "judge", "truth", "causes")
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
@@ -97,11 +105,7 @@ class Diagnosticity(Analysis):
         """Return nothing: it takes two metrics."""
         raise NotApplicable("diagnosticity is of judges beside causes")
 
-    def _rows(self, panel: Panel, causes: Sequence[Panel]) -> Iterator[Row]:
-        for truth in _truths_of(panel, causes):
-            yield from self._rows_beside(panel, truth)
-
-    def _rows_beside(self, panel: Panel, truth: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel, truth: Panel) -> Iterator[Row]:
         for judge in panel.rows:
             for name, columns in TRUTHS.items():
                 items = _items(panel, judge, truth, columns)
@@ -234,21 +238,6 @@ def _cause(rows: Sequence[ScoredRow], column: str) -> tuple[float, float, float]
     return float(values.mean()), float(lows.min()), float(highs.max())
 
 
-def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
-    named = row["wrong"].split("; ")
-    wrong = ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))
-    blind = f"{100 * row['blind_right']:.0f}" if row["blind_pairs"] else ""
-    texts = (
-        row["corpus"],
-        *(str(row[word]) for word in words),
-        row["heading"],
-        row["truth"],
-        f"{100 * row['right']:.0f}",
-        str(row["pairs"]),
-        blind,
-        str(row["blind_pairs"]),
-        "" if np.isnan(row["tau"]) else f"{row['tau']:+.2f}",
-        str(row["explainers"]),
-        wrong,
-    )
-    return [Cell(text) for text in texts]
+def _first_pairs(pairs: str) -> str:
+    named = pairs.split("; ")
+    return ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))

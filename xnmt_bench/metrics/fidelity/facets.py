@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate, pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
-from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.bootstrap import Draws, resample
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
@@ -128,8 +128,7 @@ class Facets(Analysis):
                             chosen.setdefault(system, []).append(scores.take(chosen_N))
                     if not chosen:
                         continue
-                    value_R = self._values(panel.metric, chosen)
-                    numbers = (float(value_R[0]), *interval(value_R[1:]))
+                    numbers = estimate(self._values(panel.metric, chosen))
                     rows.append(
                         {
                             **panel.condition,

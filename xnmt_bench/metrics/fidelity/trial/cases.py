@@ -14,6 +14,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import comparable, family
 from xnmt_bench.measuring.measurement import DECISIONS, LINEAGE, SETTINGS, Measurement
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.report.panels import Panel
@@ -124,6 +125,13 @@ class Case:
             }
             for twin in TWINS
         ]
+
+
+def title_phrases(rows: Sequence[Row]) -> dict[str, str]:
+    """Return how a title says what all rows of a trial share."""
+    phrases = {"system": "{}", "k": "k = {}"}
+    # Of rules with more words than the planted one.
+    return phrases | ({"others": "other words: {}"} if any(r["others"] for r in rows) else {})
 
 
 def tried_cases(panels: Sequence[Panel]) -> list[Case]:
