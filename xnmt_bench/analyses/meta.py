@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.analyses.agreement import kendall_tau
-from xnmt_bench.analyses.analysis import Analysis, Result, RowLine, estimate, listed, written
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import RowLine, listed, written
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import paired
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from xnmt_bench.analyses.analysis import Analysis, Result, estimate, listed, written
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import listed, written
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import paired
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap

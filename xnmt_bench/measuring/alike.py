@@ -26,6 +26,14 @@ def comparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     return all(first[name] == second[name] for name in first.keys() & second.keys())
 
 
+def same_decisions(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether columns of two metrics are of the same explained decisions.
+
+    What judges learn from changes none, so that the names of their corpora may differ.
+    """
+    return all(first.get(c) == second.get(c) for c in ("lang_pair", "nmt", "model", "k"))
+
+
 def group_comparable(
     things: Iterable[T],
     settings: Callable[[T], Mapping[str, Any]],

@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import (
-    Analysis,
-    Result,
-    if_known,
-    lines_of,
-    listed,
-    written,
-)
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import if_known, lines_of, listed, written
 from xnmt_bench.analyses.tuned import CHANGE, CHANGES, Pair, changes, pair_tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
@@ -29,7 +22,7 @@ from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
 from xnmt_bench.measuring.metric import Metric, Row, hundredths
 from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, POINTS_OF
 from xnmt_bench.options import Count, Seed
-from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
+from xnmt_bench.report.figure import fitting, lay_out, name_labels, stacked, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
 
 ALL = "all"
@@ -157,15 +150,9 @@ def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
         (name, *fitting(group, "explainers", lambda _: 0.3)) for name, group in by_system.items()
     ]
     blocks, note = fitting(every_block, "systems", lambda block: 0.5 + 0.3 * len(block[1]))
-    figure, axes = plt.subplots(
-        len(blocks),
-        1,
-        squeeze=False,
-        sharex=True,
-        figsize=(7.0, 1.0 + sum(0.5 + 0.3 * len(group) for _, group, _ in blocks)),
-        gridspec_kw={"height_ratios": [len(group) + 1 for _, group, _ in blocks]},
-    )
-    for ax, (name, group, rows_note) in zip(axes[:, 0], blocks, strict=True):
+    counts = [len(group) for _, group, _ in blocks]
+    figure, axes = stacked(7.0, [0.5 + 0.3 * n for n in counts], 1.0, [n + 1 for n in counts])
+    for ax, (name, group, rows_note) in zip(axes, blocks, strict=True):
         for place, row in enumerate(group):
             color = BLIND_COLOR if row["blind"] else COLOR
             values = [100 * row[key] for key in ("low", "high")]
@@ -178,6 +165,6 @@ def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
         ax.axvline(0, color="black", linewidth=0.6)
         ax.set_title(wrapped(name, 5, rows_note), fontsize=10)
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
-    axes[-1, 0].set_xlabel("points at the right entity: after less before, percentage points")
-    lay_out(figure, axes[:, 0], note)
+    axes[-1].set_xlabel("points at the right entity: after less before, percentage points")
+    lay_out(figure, axes, note)
     return figure

@@ -18,16 +18,10 @@ from statistics import mean
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import (
-    Analysis,
-    Result,
-    if_known,
-    lines_of,
-    listed,
-    varying_words,
-    written,
-)
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import if_known, lines_of, listed, varying_words, written
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
@@ -137,15 +131,12 @@ def _truths_of(panel: Panel, causes: Sequence[Panel]) -> list[Panel]:
     if panel.condition.get("scenario", TEACHER_FORCING) != TEACHER_FORCING:
         return []  # of other decisions than the causes
 
-    def same(other: Panel, *columns: str) -> bool:
-        return all(other.condition[c] == panel.condition.get(c) for c in columns)
-
-    # What judges learn from changes no cause, so causes on another corpus's name will do.
-    alike = [other for other in causes if same(other, "lang_pair", "nmt", "model", "k")]
+    alike = [other for other in causes if same_decisions(other.condition, panel.condition)]
+    corpora = [other.condition["corpus"] for other in alike]
+    own = panel.condition["corpus"]
     # Of one corpus, or rows of two would have the same columns.
-    return [o for o in alike if same(o, "corpus")] or [
-        o for o in alike if o.condition["corpus"] == alike[0].condition["corpus"]
-    ]
+    chosen = own if own in corpora else next(iter(corpora), None)
+    return [other for other in alike if other.condition["corpus"] == chosen]
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import (
-    Analysis,
-    Result,
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import (
     beside,
-    estimate,
     if_known,
     lines_of,
     listed,
@@ -30,6 +27,7 @@ from xnmt_bench.analyses.analysis import (
     yes_or_no,
 )
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Column, Row, hundredths
@@ -186,25 +184,25 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
 
 def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
     """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
-    dials_of: dict[tuple[Any, ...], list[tuple[Panel, Dials]]] = {}
-    system = ("lang_pair", "nmt", "model", "k")  # what judges learn from changes no cause
-    for panel in causes:
-        for by_name in panel.by_pivot(blind=True).values():
-            for honest, dials in _dials_of(by_name).items():
-                key = (*(panel.condition[c] for c in system), honest)
-                dials_of.setdefault(key, []).append((panel, dials))
+    measured = [
+        (panel, honest, dials)
+        for panel in causes
+        for by_name in panel.by_pivot(blind=True).values()
+        for honest, dials in _dials_of(by_name).items()
+    ]
     for row in rows:
-        key, names = (*(row[c] for c in system), row["honest"]), (row["by"], RANDOM)
+        keys = [(by, row["share"]) for by in (row["by"], RANDOM)]
         differences = []
-        for panel, dials in dials_of.get(key, ()):
-            pair = [dials[by, row["share"]] for by in names if (by, row["share"]) in dials]
-            if len(pair) == 2:
+        for panel, honest, dials in measured:
+            fits = honest == row["honest"] and same_decisions(panel.condition, row)
+            if fits and dials.keys() >= {*keys}:
+                pair = [dials[key] for key in keys]
                 joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
                 code, drawn = joint.values(CAUSAL)[:, 0]
                 differences.append(float(code - drawn))
         # Causes may be measured with several settings; the one that differs most decides.
-        measured = (difference for difference in differences if not np.isnan(difference))
-        row["causal_difference"] = max(measured, key=abs, default=float("nan"))
+        known = (difference for difference in differences if not np.isnan(difference))
+        row["causal_difference"] = max(known, key=abs, default=float("nan"))
 
 
 def _cell(share: float, line: Row) -> str:

@@ -16,10 +16,9 @@ from functools import partial
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import (
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import (
     FURTHER,
-    Analysis,
-    Result,
     if_known,
     lines_of,
     listed,

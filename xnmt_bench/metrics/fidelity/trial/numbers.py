@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Result, lines_of, listed, written, yes_or_no
+from xnmt_bench.analyses.analysis import Result
+from xnmt_bench.analyses.tables import lines_of, listed, written, yes_or_no
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.metric import Column, Form, Metric, Row
@@ -99,14 +100,8 @@ def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[Row]:
 
 def _columns(metric: Metric, case: Case) -> Iterator[Column]:
     """Yield the columns that rank explanations and have a number in every row."""
-    measurements = [
-        m
-        for twins in case.rows.values()
-        for rows in twins.values()
-        for ms in rows.values()
-        for m in ms
-    ]
-    scores = [metric.score(u, np.ones((1, len(u)))) for u in (m.units() for m in measurements)]
+    units = [m.units() for rows in case.rows.values() for m in rows]
+    scores = [metric.score(u, np.ones((1, len(u)))) for u in units]
     for column in metric.columns:
         # The judges' log-probabilities of planted words stand in the table above.
         above = column is metric.headline and case.slots
@@ -120,7 +115,7 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
     sign = 1 if column.better == "higher" else -1
     by_pair = []
     for seed in case.seeds:
-        groups = [case.rows[seed][twin][name] for twin in TWINS for name in EXPLANATIONS]
+        groups = [case.rows[seed, twin, name] for twin in TWINS for name in EXPLANATIONS]
         together = JointBootstrap([metric] * len(groups), groups, draws)
         values = together.values(column.name)  # (4, 1 + R)
         link_cue_2R = (np.log(values) if column.log else values).reshape(2, 2, -1)

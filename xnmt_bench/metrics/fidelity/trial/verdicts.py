@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import (
-    Result,
-    beside,
-    if_known,
-    lines_of,
-    listed,
-    varying_words,
-    written,
-)
+from xnmt_bench.analyses.analysis import Result
+from xnmt_bench.analyses.tables import beside, if_known, lines_of, listed, varying_words, written
 from xnmt_bench.corpora.planted.twins import CLOSINGS, OPENINGS, SLOTS
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
