@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 from support.configurations import configure
 from support.example_rows import Tables
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import configured_metrics
-from xnmt_bench.report.panels import origin, panels
+from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.run import measure
 from xnmt_bench.schema import check

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
 from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric, Row
 from xnmt_bench.options import Count, Seed
@@ -265,7 +265,6 @@ class Agreement(Analysis):
         usable_R = ~np.isnan(value_MER).any((0, 1))
         tau_R = np.full(usable_R.shape, np.nan)
         tau_R[usable_R] = kendall_tau(*(score_ER[:, usable_R] for score_ER in scores))
-        numbers = (float(tau_R[0]), *interval(tau_R[1:]))
         same_R = np.where(usable_R, (place_MER[0] == place_MER[1]).all(0), np.nan)
         row = {
             "same": float(np.nanmean(same_R[1:])) if usable_R[1:].any() else float("nan"),
@@ -273,7 +272,7 @@ class Agreement(Analysis):
             "paired": together.paired,
             "samples": self.draws.samples,
         }
-        return value_MER, place_MER, row | dict(zip(ends("tau"), numbers, strict=True))
+        return value_MER, place_MER, row | dict(zip(ends("tau"), estimate(tau_R), strict=True))
 
 
 def _short_names(rankings: Sequence[Ranking]) -> list[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, signature
+from xnmt_bench.measuring.bootstrap import interval
+from xnmt_bench.measuring.measurement import signature
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.panels import Distinction, Panel, caveats, distinguish
+from xnmt_bench.report.panels import Panel, caveats
 from xnmt_bench.report.summary import (
-    Cell,
-    Line,
     ShownTable,
     Summary,
     show,
@@ -73,77 +74,9 @@ class Analysis(ABC):
             raise NotApplicable("; ".join(reasons) or "no metric has results")
 
 
-# Columns in which rows of one table may differ beside those that its title names.
-FURTHER = ("scenario", "learned_from", "train_sentences", "model", SETTINGS)
-
-
-def varying_words(
-    title: str, rows: Sequence[Row], phrases: Mapping[str, str]
-) -> tuple[list[str], str]:
-    """Return the columns in which rows differ, those of `FURTHER` last, and the title.
-
-    The title says what they share of the others.
-
-    Args:
-        title: how it starts.
-        rows: of the table.
-        phrases: of each column, how its value stands in the title, such as `k = {}`.
-    """
-    values = {name: {row[name] for row in rows} for name in phrases}
-    varying = [name for name in phrases if len(values[name]) > 1]
-    shared = [phrases[n].format(*values[n]) for n in phrases if n not in varying]
-    further = [n for n in FURTHER if n in rows[0] and len({str(row[n]) for row in rows}) > 1]
-    return varying + further, title + (f" ({', '.join(shared)})" if shared else "")
-
-
-def pivoted(
-    title: str,
-    panels: Sequence[Panel],
-    by_panel: Sequence[Sequence[Row]],
-    words: Mapping[str, str],
-    across: str,
-    cell: Callable[[Row], Cell],
-    notes: Sequence[str],
-    distinction: Distinction | None = None,
-    order: Sequence[Any] | None = None,
-) -> Summary:
-    """Lay out each panel's rows as a table: a line for each combination of words, a column a value.
-
-    Args:
-        title: how it starts.
-        panels: the conditions.
-        by_panel: the rows of each, in reading order.
-        words: headings of the lines' words, and the rows' columns that hold them.
-        across: the rows' column that holds the values.
-        cell: what a row says.
-        notes: under the table.
-        distinction: how the panels differ, where not by all of their condition.
-        order: of the values; that of the rows, if not given.
-    """
-    distinction = distinction or distinguish(panels)
-    values = order or list(dict.fromkeys(row[across] for rows in by_panel for row in rows))
-
-    def text(column: str, value: Any) -> str:
-        if column == "result":
-            return panels[0].heading(value)
-        return f"{value:,}" if isinstance(value, int) else str(value)
-
-    lines = []
-    for panel, rows, condition in zip(panels, by_panel, distinction.texts, strict=True):
-        by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
-        for row in rows:
-            # A dictionary keeps the order in which lines first come.
-            by_line.setdefault(tuple(row[c] for c in words.values()), {})[row[across]] = row
-        for key, by_value in by_line.items():
-            line_words = dict(zip(words.values(), key, strict=True))
-            cells = [Cell(t) for t in (*condition, *(text(c, v) for c, v in line_words.items()))]
-            cells += [cell(by_value[v]) if v in by_value else Cell("") for v in values]
-            # Values of one result compare, those of two do not, even in equal columns.
-            result = [line_words["result"]] if "result" in line_words else []
-            lines.append(Line((*panel.condition.values(), *result), cells))
-    headings = [*distinction.varying, *words, *(text(across, value) for value in values)]
-    width = len(distinction.varying) + len(words)
-    return Summary(distinction.title(title), headings, lines, list(notes), width)
+def estimate(values_R: np.ndarray) -> tuple[float, float, float]:
+    """Return a value and the ends of its 95 % interval: of all units, then of each sample."""
+    return float(values_R[0]), *interval(values_R[1:])
 
 
 def publish(

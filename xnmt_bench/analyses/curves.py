@@ -11,8 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import group_comparable
 from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.measuring.metric import SYSTEM, Row
 from xnmt_bench.report.figure import (
@@ -27,7 +29,6 @@ from xnmt_bench.report.figure import (
 )
 from xnmt_bench.report.panels import (
     Panel,
-    agree,
     distinguish,
     ends,
     pooled,
@@ -116,17 +117,8 @@ class Curve(Analysis):
         places = [self.text(panel) for panel in panels]
         if len(set(places)) == len(places):
             return [[*panels]]
-        groups: list[tuple[list[Panel], set[str], dict[str, Any]]] = []
-        for panel, place in zip(panels, places, strict=True):
-            for members, taken, settings in groups:
-                if place not in taken and agree(settings, panel.settings):
-                    members.append(panel)
-                    taken.add(place)
-                    settings |= panel.settings
-                    break
-            else:
-                groups.append(([panel], {place}, dict(panel.settings)))
-        return [members for members, *_ in groups]
+        groups = group_comparable(panels, lambda panel: panel.settings, self.text)
+        return [members for _, members in groups]
 
     def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
         """Yield every number of panels that differ in the axis alone."""

@@ -10,9 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.alike import origin
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
@@ -25,7 +27,7 @@ from xnmt_bench.report.figure import (
     style,
     wrapped,
 )
-from xnmt_bench.report.panels import Panel, distinguish, ends, origin, sort_pivots
+from xnmt_bench.report.panels import Panel, distinguish, ends, sort_pivots
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -109,11 +111,12 @@ class Normalised(Analysis):
                 # It is 0 at the floor and 1 at the ceiling, and no number where both are one.
                 with np.errstate(divide="ignore", invalid="ignore"):
                     score_R = (worst_R - value_R) / (worst_R - best_R)
-                numbers = (float(score_R[0]), *interval(score_R[1:]))
                 blind = panel.blind(name)
                 shown = {"name": name + " (blind)" * blind, "blind": blind}
                 row: Row = {compared: name, "result": pivot, **shown}
-                rows.append(panel.condition | row | dict(zip(SCORE, numbers, strict=True)))
+                rows.append(
+                    panel.condition | row | dict(zip(SCORE, estimate(score_R), strict=True))
+                )
         # Ascending, so that of each thing's scores the greatest stays.
         best = {row[compared]: row["score"] for row in sorted(rows, key=lambda row: row["score"])}
         return sorted(rows, key=lambda row: (row["blind"], -best[row[compared]], row[compared]))

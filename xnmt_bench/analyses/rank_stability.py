@@ -14,7 +14,8 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from pydantic import Field
 
 from xnmt_bench.analyses.agreement import places
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement

@@ -8,7 +8,8 @@ from itertools import chain
 import numpy as np
 
 from xnmt_bench.analyses.agreement import places
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Texts

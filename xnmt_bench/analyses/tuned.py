@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import listed, written
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.alike import paired
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import LINEAGE, Measurement
 from xnmt_bench.measuring.metric import Column, Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, distinguish
-from xnmt_bench.report.summary import Cell, Line, Summary
 
 # The name before, the name after, and the measurements of both.
 Pair = tuple[str, str, list[list[Measurement]]]
+CHANGE = ("change", "low", "high")
+CHANGES = ("before", "after", *CHANGE)
 NOTE = (
     "Change: after less before, each the mean of its systems, with its 95 % interval by a "
     "bootstrap over units that are the same for all of them ({samples:,} samples). Systems: how "
@@ -49,56 +52,47 @@ class Tuned(Analysis):
         column = shown[0].metric.headline
         by_panel = [list(self._rows(panel, column)) for panel in shown]
         distinction = distinguish(shown)
-        lines = []
-        for panel, rows, condition in zip(shown, by_panel, distinction.texts, strict=True):
-            for row in rows:
-                before, after, change, low, high = (
-                    column.form(row[name]) for name in ("before", "after", "change", "low", "high")
-                )
-                systems = f"{row['systems_before']}, {row['systems_after']}"
-                texts = (*condition, row["tuned"], before, after, f"{change} [{low}, {high}]")
-                lines.append(
-                    Line((*panel.condition.values(),), [Cell(t) for t in (*texts, systems)])
-                )
-        heads = [*distinction.varying, "fine-tuned", "before", "after", "change", "systems"]
-        summary = Summary(
+        columns = [
+            ("before", written(column.form, "before")),
+            ("after", written(column.form, "after")),
+            ("change", written(column.form, *CHANGE)),
+            ("systems", "{systems_before}, {systems_after}".format_map),
+        ]
+        summary = listed(
             distinction.title(f"What fine-tuning changes: {column.heading}"),
-            heads,
-            lines,
+            [*distinction.varying, "fine-tuned"],
+            [
+                (panel.condition.values(), [*texts, row["tuned"]], row)
+                for panel, rows, texts in zip(shown, by_panel, distinction.texts, strict=True)
+                for row in rows
+            ],
+            columns,
             [NOTE.format(samples=self._draws.samples)],
-            len(distinction.varying) + 1,
         )
         identity = (*shown[0].condition, "system", "tuned")
-        measured = (
-            "before",
-            "after",
-            "change",
-            "low",
-            "high",
-            "systems_before",
-            "systems_after",
+        return Result(
+            list(chain(*by_panel)), identity, (*CHANGES, "systems_before", "systems_after"), summary
         )
-        return Result(list(chain(*by_panel)), identity, measured, summary)
 
     def _rows(self, panel: Panel, column: Column) -> Iterator[Row]:
         for before, after, rows in pair_tuned(panel):
             joint = JointBootstrap([panel.metric, panel.metric], rows, self._draws)
-            values_2R = joint.values(column.name)
-            change_R = values_2R[1] - values_2R[0]
-            low, high = interval(change_R[1:])
             yield {
                 **panel.condition,
                 "system": before,
                 "tuned": after,
-                "before": float(values_2R[0, 0]),
-                "after": float(values_2R[1, 0]),
-                "change": float(change_R[0]),
-                "low": low,
-                "high": high,
+                **changes(joint, column.name),
                 # A system may have a row for each seed of an explainer.
                 "systems_before": len({m.model for m in rows[0]}),
                 "systems_after": len({m.model for m in rows[1]}),
             }
+
+
+def changes(joint: JointBootstrap, column: str) -> Row:
+    """Return what two things have of a result, and the second less the first, as `CHANGES`."""
+    before_R, after_R = joint.values(column)
+    change = estimate(after_R - before_R)
+    return dict(zip(CHANGES, (float(before_R[0]), float(after_R[0]), *change), strict=True))
 
 
 def pair_tuned(panel: Panel) -> Iterator[Pair]:
@@ -112,23 +106,12 @@ def pair_tuned(panel: Panel) -> Iterator[Pair]:
         return
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     by_name = panel.measured(pivot, blind=True)
-    systems = {
-        (m.model, m.identity.get("seed", "")): (name, m)
-        for name, rows in by_name.items()
-        for m in rows
-    }
+    every = [m for rows in by_name.values() for m in rows]
+    name_of = {id(m): name for name, rows in by_name.items() for m in rows}
     for after, rows in by_name.items():
-        # A row of an explainer that draws is paired with the row of the same seed.
-        started = [
-            (m, systems.get((m.facts.get(LINEAGE, {}).get("initial"), m.identity.get("seed", ""))))
-            for m in rows
-        ]
-        pairs = [(*initial, m) for m, initial in started if initial is not None]
-        names = list(dict.fromkeys(name for name, _, _ in pairs))
-        for before in names:
-            firsts = {
-                (first.model, first.identity.get("seed", "")): first
-                for name, first, _ in pairs
-                if name == before
-            }
-            yield before, after, [[*firsts.values()], [m for name, _, m in pairs if name == before]]
+        pairs = paired(every, rows, lambda m: m.facts.get(LINEAGE, {}).get("initial"))
+        for before in dict.fromkeys(name_of[id(first)] for first, _ in pairs):
+            of_name = [pair for pair in pairs if name_of[id(pair[0])] == before]
+            # Several trainings may start from one system.
+            firsts = {id(first): first for first, _ in of_name}
+            yield before, after, [[*firsts.values()], [second for _, second in of_name]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import BLIND, LINEAGE, SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import caveats, origin
+from xnmt_bench.report.panels import caveats
 
 Scored = Mapping[str, tuple[Metric, Sequence[ScoredRow]]]
 

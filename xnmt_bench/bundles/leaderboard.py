@@ -15,11 +15,11 @@ from markupsafe import Markup
 from xnmt_bench.bundles.paths import ENDING
 from xnmt_bench.bundles.pool import PooledBundle, pool
 from xnmt_bench.errors import MissingError
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import BLIND, FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric
 from xnmt_bench.registry import load
-from xnmt_bench.report.panels import family
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.standing import standings_of
 from xnmt_bench.report.summary import to_html

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import BLIND, CAPPED, SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric
-from xnmt_bench.report.panels import origin
 from xnmt_bench.store import fingerprint
 
 SCHEMA = "0.3.0"

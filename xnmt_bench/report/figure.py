@@ -106,6 +106,28 @@ def _left_out(shown: int, total: int, kind: str) -> str:
     return f"the first {shown} of {total:,} {kind}; the tables have all" if shown < total else ""
 
 
+def stacked(
+    width: float, heights: Sequence[float], above: float, ratios: Sequence[float] = ()
+) -> tuple[Figure, Sequence[plt.Axes]]:
+    """Return a figure whose axes stand under each other and share their x-axis.
+
+    Args:
+        width: in inches.
+        heights: of the axes, in inches, with their titles.
+        above: inches beside them.
+        ratios: of the axes' heights without titles; those of `heights`, if not given.
+    """
+    figure, axes = plt.subplots(
+        len(heights),
+        1,
+        figsize=(width, above + sum(heights)),
+        squeeze=False,
+        sharex=True,
+        height_ratios=ratios or heights,
+    )
+    return figure, list(axes[:, 0])
+
+
 def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     """Return the headline with its interval, one axes a panel; None where nothing has a number."""
     shown = [panel for panel in panels if panel.by_pivot(blind=True)]
@@ -126,20 +148,13 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
 
     blocks, note = fitting(every_block, "blocks", inches)
     heights = list(map(inches, blocks))
-    figure, axes = plt.subplots(
-        len(blocks),
-        1,
-        figsize=(7.5, 1.4 + sum(heights)),
-        squeeze=False,
-        sharex=True,
-        height_ratios=heights,
-    )
+    figure, axes = stacked(7.5, heights, 1.4)
     labels = [
         _draw(ax, panel, pivots, names)
-        for ax, (panel, _, names, _) in zip(axes[:, 0], blocks, strict=True)
+        for ax, (panel, _, names, _) in zip(axes, blocks, strict=True)
     ]
     beside = 7.5 - WIDE_LETTER * max(map(cell_len, chain(*labels)))  # inches of a title
-    for ax, (panel, phrase, _, rows_note) in zip(axes[:, 0], blocks, strict=True):
+    for ax, (panel, phrase, _, rows_note) in zip(axes, blocks, strict=True):
         # A figure may stand in a paper without the notes that its table has.
         generated = any(m.facts.get("generated") for _, m in panel.measurements())
         title = ", ".join(filter(None, [phrase, *distinction.common]))
@@ -147,9 +162,9 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
         ax.set_title(wrapped(title, beside, rows_note), fontsize=10)
     which = {"lower": " (further left: better)", "higher": " (further right: better)"}
     scale = ", log scale" if column.log else ""
-    axes[-1, 0].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
+    axes[-1].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
     several = len(pivots) > 1 or any(panel.references for panel, *_ in blocks)
-    lay_out(figure, axes[:, 0] if several else (), note)
+    lay_out(figure, axes if several else (), note)
     return figure
 
 

@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
+from xnmt_bench.measuring.alike import (
+    comparable,
+    family,
+    group_comparable,
+    origin,
+    row_key,
+    settings_of,
+)
 from xnmt_bench.measuring.bootstrap import t_interval
 from xnmt_bench.measuring.measurement import (
     ALTERS,
@@ -16,7 +24,6 @@ from xnmt_bench.measuring.measurement import (
     CEILING,
     DOUBTS,
     LEFT_OUT,
-    LINEAGE,
     OK,
     SETTINGS,
     VERSIONS,
@@ -24,7 +31,6 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
-from xnmt_bench.store import fingerprint
 
 CAP = "†"  # beside a number whose training ended at its cap
 
@@ -179,7 +185,9 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     rows = [s for s in scored if metric.reference(s.row) is None]
     built = []
     for condition, members in _by_condition(metric, rows):
-        groups = _by_settings(members)
+        # A row without settings, such as a failed one, joins the first group.
+        ordered = sorted(members, key=lambda row: not settings_of(row))
+        groups = group_comparable(ordered, settings_of, _key_of_measured)
         phrases = _phrases([settings for settings, _ in groups])
         for (settings, group), phrase in zip(groups, phrases, strict=True):
             panel = Panel(metric, condition | {SETTINGS: phrase}, pivot_values)
@@ -199,7 +207,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             for reference in references:
                 pairs = ((_value_of(reference, c), v) for c, v in condition.items())
                 fits = all(reference_value in ("", value) for reference_value, value in pairs)
-                if metric.pivot and fits and agree(settings, settings_of(reference)):
+                if metric.pivot and fits and comparable(settings, settings_of(reference)):
                     panel.references.setdefault(reference.row[metric.pivot], []).append(reference)
             built.append(panel)
     order = {key.name: list(key.order) for key in metric.keys}
@@ -248,38 +256,10 @@ def _by_condition(
     return [(dict(zip(columns, values, strict=True)), rows) for values, rows in grouped.items()]
 
 
-def _by_settings(
-    rows: Sequence[ScoredRow],
-) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
-    """Return groups of rows that agree in every setting that two of them have."""
-    groups: list[tuple[dict[str, Any], list[ScoredRow], set[str]]] = []
-    # A row without settings, such as a failed one, joins the first group.
-    for scored_row in sorted(rows, key=lambda row: not settings_of(row)):
-        settings, m = settings_of(scored_row), scored_row.measurement
-        # The same row with fewer settings must not count as a seed.
-        key = {"columns": m.identity, "model": m.model, "content": m.content}
-        identity = {fingerprint(key)} if m.ok and not scored_row.derived else set()
-        for common, members, identities in groups:
-            if agree(common, settings) and not identity & identities:
-                common.update(settings)
-                members.append(scored_row)
-                identities |= identity
-                break
-        else:
-            groups.append((dict(settings), [scored_row], identity))  # a copy, which grows
-    return [(settings, members) for settings, members, _ in groups]
-
-
-def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
-    """Return what decides a row's numbers beside its columns; nothing without a number."""
-    m = scored_row.measurement
-    settings: dict[str, Any] = m.facts.get(SETTINGS, {}) if m.ok else {}
-    return settings
-
-
-def agree(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Return whether two settings have the same value wherever both have one."""
-    return all(first[name] == second[name] for name in first.keys() & second.keys())
+def _key_of_measured(scored_row: ScoredRow) -> str | None:
+    """Return the key of a row with numbers: the same row with fewer settings is no seed of it."""
+    of_own = scored_row.measurement.ok and not scored_row.derived
+    return row_key(scored_row.measurement) if of_own else None
 
 
 def _phrases(groups: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -292,7 +272,7 @@ def _phrases(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     unlike = [
         n
         for n in names
-        if not all(agree({n: s[n]}, other) for s in groups if n in s for other in groups)
+        if not all(comparable({n: s[n]}, other) for s in groups if n in s for other in groups)
     ]
     phrases = [phrase(settings, unlike) for settings in groups]
     if len(set(phrases)) == len(phrases):
@@ -368,20 +348,6 @@ def name_of_all(panel: Panel, name: str, every: Sequence[ScoredRow]) -> str:
         return name
     systems = (s for s in every if s.measurement.model)
     return system_name(measurement.identity["nmt"], family(measurement), systems)
-
-
-def family(measurement: Measurement) -> str:
-    """Return what systems share that differ in `nmt.seed` alone; else the system's own."""
-    lineage: dict[str, Any] = measurement.facts.get(LINEAGE, {})
-    return str(lineage.get("family") or origin(measurement))
-
-
-def origin(measurement: Measurement) -> str:
-    """Return the fingerprint of the system, or of the file that stands for it."""
-    if measurement.model or not measurement.identity["nmt"]:
-        return measurement.model
-    files = (measurement.content.get(kind, "") for kind in ("outputs", "scores", "relevance"))
-    return next(filter(None, files), "")
 
 
 @dataclass(frozen=True)

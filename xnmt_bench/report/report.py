@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import Measurement, ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import family, panels, sortable, sortable_pivot, system_name
+from xnmt_bench.report.panels import panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.standing import Standings
 from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
 from xnmt_bench.report.table import csv_columns, tables

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
+from xnmt_bench.measuring.alike import family, origin, settings_of
 from xnmt_bench.measuring.measurement import FAILED, LINEAGE, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
@@ -18,12 +19,9 @@ from xnmt_bench.report.panels import (
     compared_name,
     distinguish,
     ends,
-    family,
-    origin,
     panels,
     pivot_values_of,
     seeds_cell,
-    settings_of,
     sort_pivots,
     system_name,
 )

@@ -8,8 +8,9 @@ from itertools import chain
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.ranks import auroc, fpr_at
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
 from xnmt_bench.measuring.metric import Row

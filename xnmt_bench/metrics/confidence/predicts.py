@@ -7,8 +7,9 @@ from itertools import chain, product
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.ranks import partial_spearman, spearman
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
 from xnmt_bench.measuring.metric import Row

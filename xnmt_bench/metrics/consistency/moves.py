@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
-from xnmt_bench.analyses.tuned import Pair, pair_tuned
+from xnmt_bench.analyses.tables import if_known, lines_of, listed, written
+from xnmt_bench.analyses.tuned import CHANGE, CHANGES, Pair, changes, pair_tuned
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
-from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.metric import Metric, Row, hundredths
 from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, POINTS_OF
 from xnmt_bench.options import Count, Seed
-from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
+from xnmt_bench.report.figure import fitting, lay_out, name_labels, stacked, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
-from xnmt_bench.report.summary import Cell, Line, Summary
 
 ALL = "all"
 FEWEST = 20  # pronouns of one form; fewer give no line of their own
@@ -62,28 +61,24 @@ class Moves(Analysis):
         shown = [panel for panel in panels if any(True for _ in _pairs(panel))]
         distinction = distinguish(shown, but=("explainer", "seed"))
         # Such as the suite or the links; their headings are the columns' own.
-        columns = [name for name in _condition(shown[0]) if name != "seed"]
-        varying = [n for n in columns if len({str(row[n]) for row in rows}) > 1]
-        lines = []
-        for row in rows:
-            name = row["explainer"] + " (blind)" * row["blind"]
-            markers = "" if np.isnan(row["markers"]) else f"{100 * row['markers']:.1f}"
-            change = f"{_points(row['change'])} [{_points(row['low'])}, {_points(row['high'])}]"
-            before, after = (f"{100 * row[name]:.1f}" for name in ("before", "after"))
-            cells = (row["tuned"], name, row["pronoun"], f"{row['n']:,}", before, after, change)
-            place = tuple(row[name] for name in varying)
-            texts = (*map(str, place), *cells, markers)
-            lines.append(Line((*place, row["tuned"]), [Cell(text) for text in texts]))
-        heads = ["fine-tuned", "explainer", "pronoun", "n", "before %", "after %", "change"]
-        summary = Summary(
+        names = [name for name in _condition(shown[0]) if name != "seed"]
+        varying = [n for n in names if len({str(row[n]) for row in rows}) > 1]
+        columns = [
+            ("n", "{n:,}".format_map),
+            ("before %", written(hundredths, "before")),
+            ("after %", written(hundredths, "after")),
+            ("change", written(lambda share: f"{100 * share:+.1f}", *CHANGE)),
+            ("on markers %", written(if_known(hundredths), "markers")),
+        ]
+        summary = listed(
             distinction.title("Do explanations move to the antecedent?"),
-            [*varying, *heads, "on markers %"],
-            lines,
+            [*varying, "fine-tuned", "explainer", "pronoun"],
+            lines_of(rows, [*varying, "tuned"], [*varying, "tuned", "name", "pronoun"]),
+            columns,
             [NOTE.format(samples=self.draws.samples)],
-            3 + len(varying),
         )
         identity = (*_condition(shown[0]), "system", "tuned", "explainer", "pronoun")
-        measured = ("blind", "n", "before", "after", "change", "low", "high", "markers")
+        measured = ("blind", "n", *CHANGES, "markers")
         return Result(rows, identity, measured, summary, _figure(rows, varying))
 
     def _rows(self, panel: Panel) -> Iterator[Row]:
@@ -91,24 +86,19 @@ class Moves(Analysis):
             # The same draws of sentences on both sides, so that the change is paired.
             joint = JointBootstrap([panel.metric, panel.metric], rows, self.draws)
             markers = _mean_result(panel.metric, rows[1], "marker_share")
+            blind = bool(rows[1][0].facts.get(BLIND_EXPLAINER))
             # Counted behind the tuning: its translations decide which pronouns have links.
             for form, count in _forms(rows[1]).items():
-                values_2R = joint.values("points_right" if form == ALL else POINTS_OF + form)
-                change_R = values_2R[1] - values_2R[0]
-                low, high = interval(change_R[1:])
                 yield {
                     **{name: panel.condition[name] for name in _condition(panel)},
                     "system": before,
                     "tuned": after,
                     "explainer": panel.condition["explainer"],
                     "pronoun": form,
-                    "blind": bool(rows[1][0].facts.get(BLIND_EXPLAINER)),
+                    "name": panel.condition["explainer"] + " (blind)" * blind,
+                    "blind": blind,
                     "n": count,
-                    "before": float(values_2R[0, 0]),
-                    "after": float(values_2R[1, 0]),
-                    "change": float(change_R[0]),
-                    "low": low,
-                    "high": high,
+                    **changes(joint, "points_right" if form == ALL else POINTS_OF + form),
                     "markers": markers if form == ALL else float("nan"),
                 }
 
@@ -145,10 +135,6 @@ def _mean_result(metric: Metric, measurements: Sequence[Measurement], name: str)
     return float(np.mean(values))
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}"
-
-
 def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
     """Return the change of each explainer, of all pronouns.
 
@@ -164,15 +150,9 @@ def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
         (name, *fitting(group, "explainers", lambda _: 0.3)) for name, group in by_system.items()
     ]
     blocks, note = fitting(every_block, "systems", lambda block: 0.5 + 0.3 * len(block[1]))
-    figure, axes = plt.subplots(
-        len(blocks),
-        1,
-        squeeze=False,
-        sharex=True,
-        figsize=(7.0, 1.0 + sum(0.5 + 0.3 * len(group) for _, group, _ in blocks)),
-        gridspec_kw={"height_ratios": [len(group) + 1 for _, group, _ in blocks]},
-    )
-    for ax, (name, group, rows_note) in zip(axes[:, 0], blocks, strict=True):
+    counts = [len(group) for _, group, _ in blocks]
+    figure, axes = stacked(7.0, [0.5 + 0.3 * n for n in counts], 1.0, [n + 1 for n in counts])
+    for ax, (name, group, rows_note) in zip(axes, blocks, strict=True):
         for place, row in enumerate(group):
             color = BLIND_COLOR if row["blind"] else COLOR
             values = [100 * row[key] for key in ("low", "high")]
@@ -185,6 +165,6 @@ def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
         ax.axvline(0, color="black", linewidth=0.6)
         ax.set_title(wrapped(name, 5, rows_note), fontsize=10)
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
-    axes[-1, 0].set_xlabel("points at the right entity: after less before, percentage points")
-    lay_out(figure, axes[:, 0], note)
+    axes[-1].set_xlabel("points at the right entity: after less before, percentage points")
+    lay_out(figure, axes, note)
     return figure

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import (
     CEILING,
     SETTINGS,
@@ -31,7 +32,6 @@ from xnmt_bench.pipeline.decision_table import Columns, load_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
-from xnmt_bench.report.panels import family
 from xnmt_bench.store import Stage
 
 three_digits = "{:.3f}".format

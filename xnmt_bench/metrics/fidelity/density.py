@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import listed, written
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.report.figure import fitting, lay_out, name_labels, wrapped
-from xnmt_bench.report.panels import Panel, distinguish, origin
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.figure import fitting, lay_out, name_labels, stacked, wrapped
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.rules.density import BINS
 
 SYSTEM = ("corpus", "lang_pair", "nmt", "model", "learned_from")
@@ -51,6 +50,7 @@ class RuleDensity(Analysis):
                     by_rules.setdefault(m.made_by["rules"], (m, panel))
         if not by_explainer:
             raise NotApplicable("no explainer has rules of training sentences")
+        identity, measured = (*SYSTEM, "explainer", "rules_id"), ("rules", "unique", *BIN_COLUMNS)
         rows: list[Row] = []
         systems: dict[tuple[str, ...], Panel] = {}
         for (*system, explainer), by_rules in by_explainer.items():
@@ -61,32 +61,28 @@ class RuleDensity(Analysis):
                 several = len({origin(m) for m, _ in by_rules.values()}) > 1
                 which = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
                 which += f" of {origin(m)[:6]}" if several else ""
-                rows.append(_row((*system, explainer + which, rules_id), m.facts["density"]))
+                density = m.facts["density"]
+                counts = (density["rules"], density["unique"], *density["bins"])
+                values = (*system, explainer + which, rules_id, *counts)
+                rows.append(dict(zip((*identity, *measured), values, strict=True)))
         # Names break ties, so that the order is the same on every run.
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
         distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))
         texts = dict(zip(systems, distinction.texts, strict=True))
-        measured, lines = ("rules", "unique", *BIN_COLUMNS), []
-        for row in rows:
-            system_columns = _system(row)
-            counts = (f"{row[column]:,}" for column in measured)
-            cells = [Cell(text) for text in (*texts[system_columns], row["explainer"], *counts)]
-            lines.append(Line(system_columns, cells))
-        words = [*distinction.varying, "explainer"]
-        heads = [*words, "rules", "unique", *BIN_NAMES]
-        summary = Summary(distinction.title("Rule density"), heads, lines, [NOTE], len(words))
+        heads = ("rules", "unique", *BIN_NAMES)
+        summary = listed(
+            distinction.title("Rule density"),
+            [*distinction.varying, "explainer"],
+            [(_system(row), [*texts[_system(row)], row["explainer"]], row) for row in rows],
+            [(h, written("{:,}".format, c)) for h, c in zip(heads, measured, strict=True)],
+            [NOTE],
+        )
         figure = _figure(rows, dict(zip(systems, distinction.phrases, strict=True)))
-        return Result(rows, (*SYSTEM, "explainer", "rules_id"), measured, summary, figure)
+        return Result(rows, identity, measured, summary, figure)
 
 
 def _system(columns: Row) -> tuple[str, ...]:
     return tuple(columns[c] for c in SYSTEM)
-
-
-def _row(identity: Sequence[str], density: Mapping[str, Any]) -> Row:
-    names = (*SYSTEM, "explainer", "rules_id", "rules", "unique", *BIN_COLUMNS)
-    counts = (density["rules"], density["unique"], *density["bins"])
-    return dict(zip(names, (*identity, *counts), strict=True))
 
 
 def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
@@ -98,15 +94,8 @@ def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
     heights = [max(1.9, 0.5 + 0.2 * len(system_rows)) for _, system_rows, _ in every_block]
     blocks, note = fitting(every_block, "systems", lambda block: heights[every_block.index(block)])
     heights = heights[: len(blocks)]
-    figure, axes = plt.subplots(
-        len(blocks),
-        1,
-        squeeze=False,
-        sharex=True,
-        figsize=(7.5, 1.2 + sum(heights)),
-        height_ratios=heights,
-    )
-    for ax, (title, system_rows, rows_note) in zip(axes[:, 0], blocks, strict=True):
+    figure, axes = stacked(7.5, heights, 1.2)
+    for ax, (title, system_rows, rows_note) in zip(axes, blocks, strict=True):
         labels = name_labels(row["explainer"] for row in system_rows)
         names = [labels[row["explainer"]] for row in system_rows]
         bar_start = np.zeros(len(system_rows))
@@ -118,6 +107,6 @@ def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
         ax.set_title(wrapped(title, 5, rows_note), fontsize=10)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.grid(axis="x", linewidth=0.3, alpha=0.6)
-    axes[-1, 0].set_xlabel("unique rules, by how often they come (fewer: denser)")
-    lay_out(figure, axes[:, 0], note)
+    axes[-1].set_xlabel("unique rules, by how often they come (fewer: denser)")
+    lay_out(figure, axes, note)
     return figure

@@ -15,18 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import if_known, lines_of, listed, varying_words, written
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.registry import entries, load
 from xnmt_bench.report.panels import Panel, ends
-from xnmt_bench.report.summary import Cell, Line, Summary
 from xnmt_bench.rules.extract import TEACHER_FORCING
 
 CAUSES = "causes"  # the metric whose order is the truth
@@ -62,7 +62,8 @@ class Diagnosticity(Analysis):
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result, of fidelity's judges beside the causes."""
         judged, causes = by_metric.get("fidelity", ()), by_metric.get(CAUSES, ())
-        rows = [row for panel in judged for row in self._rows(panel, causes)]
+        beside = [(panel, truth) for panel in judged for truth in _truths_of(panel, causes)]
+        rows = [row for pair in beside for row in self._rows(*pair)]
         if not rows:
             raise NotApplicable(
                 "it takes metric=[fidelity,causes] of two explanations or more whose causal@k "
@@ -74,21 +75,22 @@ class Diagnosticity(Analysis):
         words, title = varying_words("Diagnosticity: judges and causes", rows, WORDS)
         # Causes that were measured in several ways are several truths.
         words += ["causes"] if len({row["causes"] for row in rows}) > 1 else []
-        heads = [
-            "judges learn from",
-            *words,
-            "judge",
-            "truth",
-            "right %",
-            "pairs",
-            "blind pairs: right %",
-            "pairs",
-            "tau",
-            "explainers",
-            "put first wrongly",
-        ]
-        lines = [Line(tuple(row[c] for c in condition), _cells(row, words)) for row in rows]
-        summary = Summary(title, heads, lines, [NOTE], 3 + len(words))
+        share = if_known(lambda right: f"{100 * right:.0f}")
+        summary = listed(
+            title,
+            ["judges learn from", *words, "judge", "truth"],
+            lines_of(rows, condition, ("corpus", *words, "heading", "truth")),
+            [
+                ("right %", written(share, "right")),
+                ("pairs", "{pairs}".format_map),
+                ("blind pairs: right %", written(share, "blind_right")),
+                ("pairs", "{blind_pairs}".format_map),
+                ("tau", written(if_known("{:+.2f}".format), "tau")),
+                ("explainers", "{explainers}".format_map),
+                ("put first wrongly", written(_first_pairs, "wrong")),
+            ],
+            [NOTE],
+        )
         identity = (*condition, "judge", "truth", "causes")
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
@@ -97,11 +99,7 @@ class Diagnosticity(Analysis):
         """Return nothing: it takes two metrics."""
         raise NotApplicable("diagnosticity is of judges beside causes")
 
-    def _rows(self, panel: Panel, causes: Sequence[Panel]) -> Iterator[Row]:
-        for truth in _truths_of(panel, causes):
-            yield from self._rows_beside(panel, truth)
-
-    def _rows_beside(self, panel: Panel, truth: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel, truth: Panel) -> Iterator[Row]:
         for judge in panel.rows:
             for name, columns in TRUTHS.items():
                 items = _items(panel, judge, truth, columns)
@@ -133,15 +131,12 @@ def _truths_of(panel: Panel, causes: Sequence[Panel]) -> list[Panel]:
     if panel.condition.get("scenario", TEACHER_FORCING) != TEACHER_FORCING:
         return []  # of other decisions than the causes
 
-    def same(other: Panel, *columns: str) -> bool:
-        return all(other.condition[c] == panel.condition.get(c) for c in columns)
-
-    # What judges learn from changes no cause, so causes on another corpus's name will do.
-    alike = [other for other in causes if same(other, "lang_pair", "nmt", "model", "k")]
+    alike = [other for other in causes if same_decisions(other.condition, panel.condition)]
+    corpora = [other.condition["corpus"] for other in alike]
+    own = panel.condition["corpus"]
     # Of one corpus, or rows of two would have the same columns.
-    return [o for o in alike if same(o, "corpus")] or [
-        o for o in alike if o.condition["corpus"] == alike[0].condition["corpus"]
-    ]
+    chosen = own if own in corpora else next(iter(corpora), None)
+    return [other for other in alike if other.condition["corpus"] == chosen]
 
 
 @dataclass(frozen=True)
@@ -234,21 +229,6 @@ def _cause(rows: Sequence[ScoredRow], column: str) -> tuple[float, float, float]
     return float(values.mean()), float(lows.min()), float(highs.max())
 
 
-def _cells(row: dict[str, Any], words: Sequence[str]) -> list[Cell]:
-    named = row["wrong"].split("; ")
-    wrong = ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))
-    blind = f"{100 * row['blind_right']:.0f}" if row["blind_pairs"] else ""
-    texts = (
-        row["corpus"],
-        *(str(row[word]) for word in words),
-        row["heading"],
-        row["truth"],
-        f"{100 * row['right']:.0f}",
-        str(row["pairs"]),
-        blind,
-        str(row["blind_pairs"]),
-        "" if np.isnan(row["tau"]) else f"{row['tau']:+.2f}",
-        str(row["explainers"]),
-        wrong,
-    )
-    return [Cell(text) for text in texts]
+def _first_pairs(pairs: str) -> str:
+    named = pairs.split("; ")
+    return ", ".join(named[:SHOWN]) + (f" and {len(named) - SHOWN} more" * (len(named) > SHOWN))

@@ -12,19 +12,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, varying_words
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import (
+    beside,
+    if_known,
+    lines_of,
+    listed,
+    varying_words,
+    written,
+    yes_or_no,
+)
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap, interval
+from xnmt_bench.measuring.alike import same_decisions
+from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Column, Row
+from xnmt_bench.measuring.metric import Column, Row, hundredths
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.registry import load, options
 from xnmt_bench.report.panels import Panel
-from xnmt_bench.report.summary import Cell, Line, Summary
 
 EXPLAINER = "diluted"
 RANDOM = "random"  # the replacement that hides nothing
@@ -113,9 +122,9 @@ class Dial(Analysis):
         # A judge that does not prefer the honest explanation has no range to measure by.
         range_R = np.where(range_R > 0, range_R, np.nan)
         shares_R = (code_R - drawn_R) / range_R
-        low, high = interval(shares_R[1:])
+        difference, low, high = estimate(shares_R)
         return {
-            "difference": float(shares_R[0]),
+            "difference": difference,
             "low": low,
             "high": high,
             "nats": float(code_R[0] - drawn_R[0]),
@@ -128,38 +137,28 @@ class Dial(Analysis):
         condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
         shares = sorted({row["share"] for row in rows})
         causal = any(not np.isnan(row["causal_difference"]) for row in rows)
-        by_line: dict[tuple[Any, ...], dict[float, Row]] = {}
-        for row in rows:
-            names = ("corpus", *words, "heading", "by")
-            by_line.setdefault(tuple(row[n] for n in names), {})[row["share"]] = row
-        lines = []
-        for key, by_share in by_line.items():
+        lines: list[Row] = []
+        for by_share in beside(rows, ("corpus", *words, "heading", "by"), "share").values():
             members = list(by_share.values())
-            differences = [abs(row["causal_difference"]) for row in members]
-            texts = (
-                *(str(value) for value in key[:-1]),
-                CODES.get(key[-1], key[-1]),
-                *(_cell(by_share[share]) if share in by_share else "" for share in shares),
-                *(
-                    ["" if np.isnan(differences).any() else f"{100 * max(differences):.1f}"]
-                    * causal
-                ),
-                "yes" if all(row["holds"] for row in members) else "no",
-            )
-            place = tuple(members[0][n] for n in condition)
-            lines.append(Line(place, [Cell(text) for text in texts]))
-        heads = [
-            "judges learn from",
-            *words,
-            "judge",
-            "code of",
-            *(f"{100 * share:g} %" for share in shares),
-            *(["causal@k"] * causal),
-            "holds",
-        ]
+            # The whole line; NaN where the causes of one share are not known.
+            causal_difference = np.max(np.abs([row["causal_difference"] for row in members]))
+            summed = {"causal": causal_difference, "holds": all(r["holds"] for r in members)}
+            code = CODES.get(members[0]["by"], members[0]["by"])
+            lines.append(members[0] | summed | {"code": code, "shares": by_share})
+        causes = ("causal@k", written(if_known(hundredths), "causal"))
         notes = [NOTE.format(samples=self._draws.samples, limit=100 * self._limit)]
         notes += [CAUSES_NOTE] if causal else []
-        summary = Summary(title, heads, lines, notes, 3 + len(words))
+        summary = listed(
+            title,
+            ["judges learn from", *words, "judge", "code of"],
+            lines_of(lines, condition, ("corpus", *words, "heading", "code")),
+            [
+                *((f"{100 * share:g} %", partial(_cell, share)) for share in shares),
+                *([causes] if causal else []),
+                ("holds", written(yes_or_no, "holds")),
+            ],
+            notes,
+        )
         measured = ("difference", "low", "high", "nats", "range", "holds", "causal_difference")
         identity = tuple(n for n in rows[0] if n not in (*measured, "heading"))
         return Result(rows, identity, measured, summary)
@@ -185,29 +184,31 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
 
 def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
     """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
-    dials_of: dict[tuple[Any, ...], list[tuple[Panel, Dials]]] = {}
-    system = ("lang_pair", "nmt", "model", "k")  # what judges learn from changes no cause
-    for panel in causes:
-        for by_name in panel.by_pivot(blind=True).values():
-            for honest, dials in _dials_of(by_name).items():
-                key = (*(panel.condition[c] for c in system), honest)
-                dials_of.setdefault(key, []).append((panel, dials))
+    measured = [
+        (panel, honest, dials)
+        for panel in causes
+        for by_name in panel.by_pivot(blind=True).values()
+        for honest, dials in _dials_of(by_name).items()
+    ]
     for row in rows:
-        key, names = (*(row[c] for c in system), row["honest"]), (row["by"], RANDOM)
+        keys = [(by, row["share"]) for by in (row["by"], RANDOM)]
         differences = []
-        for panel, dials in dials_of.get(key, ()):
-            pair = [dials[by, row["share"]] for by in names if (by, row["share"]) in dials]
-            if len(pair) == 2:
+        for panel, honest, dials in measured:
+            fits = honest == row["honest"] and same_decisions(panel.condition, row)
+            if fits and dials.keys() >= {*keys}:
+                pair = [dials[key] for key in keys]
                 joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))
                 code, drawn = joint.values(CAUSAL)[:, 0]
                 differences.append(float(code - drawn))
         # Causes may be measured with several settings; the one that differs most decides.
-        measured = (difference for difference in differences if not np.isnan(difference))
-        row["causal_difference"] = max(measured, key=abs, default=float("nan"))
+        known = (difference for difference in differences if not np.isnan(difference))
+        row["causal_difference"] = max(known, key=abs, default=float("nan"))
 
 
-def _cell(row: Row) -> str:
+def _cell(share: float, line: Row) -> str:
+    row = line["shares"].get(share)
+    if row is None:
+        return ""
     if np.isnan(row["difference"]):
         return "no range"
-    value, low, high = (100 * row[name] for name in ("difference", "low", "high"))
-    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
+    return written(lambda x: f"{100 * x:+.1f}", "difference", "low", "high")(row)

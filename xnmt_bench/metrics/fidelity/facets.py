@@ -10,9 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result, estimate
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, interval, resample
+from xnmt_bench.measuring.alike import origin
+from xnmt_bench.measuring.bootstrap import Draws, resample
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
@@ -28,7 +30,7 @@ from xnmt_bench.report.figure import (
     style,
     wrapped,
 )
-from xnmt_bench.report.panels import Panel, distinguish, ends, origin
+from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.decision_kinds import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
@@ -127,8 +129,7 @@ class Facets(Analysis):
                             chosen.setdefault(system, []).append(scores.take(chosen_N))
                     if not chosen:
                         continue
-                    value_R = self._values(panel.metric, chosen)
-                    numbers = (float(value_R[0]), *interval(value_R[1:]))
+                    numbers = estimate(self._values(panel.metric, chosen))
                     rows.append(
                         {
                             **panel.condition,

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Analysis, Result, pivoted
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
-from xnmt_bench.report.panels import Panel, distinguish, origin
+from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.decision_kinds import GOLD_LINKS
 from xnmt_bench.rules.sample import read_sample

@@ -14,6 +14,7 @@ from xnmt_bench.corpora.languages import (
     tokenizer_name,
     tokenizer_signature,
 )
+from xnmt_bench.measuring.alike import settings_of
 from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
 from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
@@ -22,7 +23,6 @@ from xnmt_bench.metrics.quality.comet import comet
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
-from xnmt_bench.report.panels import settings_of
 from xnmt_bench.store import file_hash, fingerprint
 
 COMET_FILE = "comet.npy"

@@ -8,10 +8,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Measurement
 from xnmt_bench.measuring.metric import SYSTEM, ratio
 from xnmt_bench.report.figure import first_lines, fitting, lay_out, name_labels, style, wrapped
-from xnmt_bench.report.panels import family
 from xnmt_bench.rules.table import RULE_SIDES
 
 DEPTHS = "depths"  # a fact of a row: the last group of weights that is permuted at each depth

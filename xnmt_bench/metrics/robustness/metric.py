@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from matplotlib.figure import Figure
 
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import (
     ALTERS,
     BLIND,
@@ -28,7 +29,6 @@ from xnmt_bench.metrics.robustness.figure import DEPTHS, at_depth, draw_depths
 from xnmt_bench.options import Count, Few, Positive, Seed
 from xnmt_bench.pipeline.explained import EVALUATED, Relevances
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.report.panels import family
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import RULE_SIDES
 from xnmt_bench.store import Stage

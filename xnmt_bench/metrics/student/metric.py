@@ -13,6 +13,7 @@ from pydantic import Field
 
 from xnmt_bench.corpora.languages import require_tokenizers, tokenizer_name, tokenizer_signature
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.measuring.alike import settings_of
 from xnmt_bench.measuring.measurement import (
     BLIND,
     CAPPED,
@@ -41,7 +42,6 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.outputs import Outputs
 from xnmt_bench.pipeline.texts import name_sentences
-from xnmt_bench.report.panels import settings_of
 from xnmt_bench.store import Stage
 
 two_digits = "{:.2f}".format

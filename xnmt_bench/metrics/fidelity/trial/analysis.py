@@ -16,21 +16,28 @@ from functools import partial
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import FURTHER, Analysis, Result, varying_words
+from xnmt_bench.analyses.analysis import Analysis, Result
+from xnmt_bench.analyses.tables import (
+    FURTHER,
+    if_known,
+    lines_of,
+    listed,
+    varying_words,
+    written,
+    yes_or_no,
+)
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
-from xnmt_bench.metrics.fidelity.trial.cases import Case, tried_cases
+from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases, tried_cases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
 from xnmt_bench.metrics.fidelity.trial.numbers import numbers_on_trial
 from xnmt_bench.metrics.fidelity.trial.verdicts import costs_of, judges_on_trial
 from xnmt_bench.options import Count, Seed, Share
-from xnmt_bench.report.panels import Panel
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.panels import Panel, ends
 
-WORDS = {"system": "{}", "k": "k = {}"}  # in the title, where all rows share them
-OTHERS = {"others": "other words: {}"}  # of rules with more words than the planted one
+SIGNED = "{:+.2f}".format
 FEWEST = 100  # decisions; fewer show nothing
 NOTE = (
     "A: how much more log-probability the judge gives the label from the link than from the cue, "
@@ -95,25 +102,27 @@ class Trial(Analysis):
         spans = any(not np.isnan(row["response_in_spans"]) for row in rows)
         notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
         notes += pair_notes(rows, self._draws)
-        phrases = WORDS | (OTHERS if any(row["others"] for row in rows) else {})
-        words, title = varying_words("The trial of judges: who sees the model?", rows, phrases)
-        heads = [
-            "judges learn from",
-            *words,
-            "judge",
-            "slot",
-            "A in L",
-            "A in C",
-            "s",
-            "b",
-            *(["s in spans"] if spans else []),
-            "log Q",
-            "passes",
-            "decisions",
-            "pairs",
-        ]
-        lines = [Line(tuple(row[c] for c in apart), _cells(row, words, spans)) for row in rows]
-        summary = Summary(title, heads, lines, notes, 3 + len(words))
+        words, title = varying_words(
+            "The trial of judges: who sees the model?", rows, title_phrases(rows)
+        )
+        in_spans = ("s in spans", written(if_known("{:.2f}".format), "response_in_spans"))
+        summary = listed(
+            title,
+            ["judges learn from", *words, "judge", "slot"],
+            lines_of(rows, apart, ("corpus", *words, "heading", "slot")),
+            [
+                ("A in L", written(SIGNED, "advantage_l")),
+                ("A in C", written(SIGNED, "advantage_c")),
+                ("s", written(SIGNED, *ends("response"))),
+                ("b", written(SIGNED, *ends("bias"))),
+                *([in_spans] if spans else []),
+                ("log Q", "{log_q:.2f}".format_map),
+                ("passes", written(yes_or_no, "passes")),
+                ("decisions", "{decisions:,}".format_map),
+                ("pairs", "{pairs}".format_map),
+            ],
+            notes,
+        )
         identity = (*cases[0].condition, "system", "judge", "slot")
         unshown = (*identity, "heading", "judge_name")
         measured = tuple(name for name in rows[0] if name not in unshown)
@@ -157,27 +166,3 @@ class Trial(Analysis):
             for block_RU in blocks
         ]
         return np.concatenate(means_RP2)
-
-
-def _cells(row: Row, words: Sequence[str], spans: bool) -> list[Cell]:
-    def shown(name: str) -> str:
-        value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
-        return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
-
-    advantages = (f"{row[name]:+.2f}" for name in ("advantage_l", "advantage_c"))
-    in_spans = row["response_in_spans"]
-    texts = (
-        row["corpus"],
-        *(str(row[word]) for word in words),
-        row["heading"],
-        row["slot"],
-        *advantages,
-        shown("response"),
-        shown("bias"),
-        *([] if not spans else [""] if np.isnan(in_spans) else [f"{in_spans:.2f}"]),
-        f"{row['log_q']:.2f}",
-        "yes" if row["passes"] else "no",
-        f"{row['decisions']:,}",
-        str(row["pairs"]),
-    )
-    return [Cell(text) for text in texts]

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.alike import comparable, family
 from xnmt_bench.measuring.measurement import DECISIONS, LINEAGE, SETTINGS, Measurement
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
-from xnmt_bench.report.panels import Panel, agree, family
+from xnmt_bench.report.panels import Panel
 
 EXPLANATIONS = ("names_link", "names_cue")
 RANDOM = "random"  # an explanation whose log Q is the lower end of a judge's span
@@ -33,8 +36,8 @@ class Case:
         judge: name of the judge's rows, and `heading` of its column.
         judge_name: as in `judge=[name]`; empty for rows that do not say it.
         settings: what decides the rows' numbers beside their columns.
-        rows: by seed of the pair, by what a twin learnt without, by explanation: a row for each
-            seed of the judge.
+        rows: by seed of the pair, what a twin learnt without, and explanation: a row for each seed
+            of the judge.
     """
 
     condition: dict[str, Any]
@@ -43,7 +46,7 @@ class Case:
     heading: str
     judge_name: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
-    rows: dict[int, dict[str, dict[str, list[Measurement]]]] = field(default_factory=dict)
+    rows: dict[tuple[int, str, str], list[Measurement]] = field(default_factory=dict)
 
     def likelihoods(self, slots: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return log Q of labels, summed by sentence, and how many there are.
@@ -56,21 +59,15 @@ class Case:
             rows of all systems, and (U,).
         """
         names = (*EXPLANATIONS, RANDOM) if self.has_random else EXPLANATIONS
-        pairs = [
-            [[m.units() for m in self.rows[seed][twin][name]] for twin in TWINS for name in names]
-            for seed in self.seeds
-        ]
-        shape = (len(pairs), len(TWINS), len(names))
-        numbers = common([u for cells in pairs for cell in cells for u in cell])
+        cells = [[m.units() for m in self.rows[key]] for key in product(self.seeds, TWINS, names)]
+        shape = (len(self.seeds), len(TWINS), len(names))
+        numbers = common([u for cell in cells for u in cell])
         if numbers is None:  # of other test sets
             return np.zeros((*shape, 0)), np.zeros(0)
 
         def of(column: str) -> np.ndarray:
             """Return a column, the mean of the judge's seeds, (P, 2, E, U)."""
-            values = [
-                [np.mean([u.take(numbers)[column] for u in cell], axis=0) for cell in cells]
-                for cells in pairs
-            ]
+            values = [np.mean([u.take(numbers)[column] for u in cell], axis=0) for cell in cells]
             return np.array(values).reshape(*shape, -1)
 
         right_SU = np.array([(of(PLANTED + slot) == 1).all(axis=(0, 1, 2)) for slot in slots])
@@ -80,34 +77,25 @@ class Case:
 
     def mean_fact(self, name: str) -> float:
         """Return the mean of a number among the facts of its rows; NaN where a row lacks it."""
-        measurements = [
-            m
-            for seed in self.seeds
-            for twin in TWINS
-            for explanation in EXPLANATIONS
-            for m in self.rows[seed][twin][explanation]
-        ]
-        values = [m.facts.get(name) for m in measurements]
+        keys = product(self.seeds, TWINS, EXPLANATIONS)
+        values = [m.facts.get(name) for key in keys for m in self.rows[key]]
         return float("nan") if None in values else float(np.mean(values))  # type: ignore[arg-type]
 
     @property
     def seeds(self) -> list[int]:
         """Seeds of which both twins were judged by both explanations."""
-        return sorted(
-            seed
-            for seed, twins in self.rows.items()
-            if all(name in twins.get(twin, {}) for twin in TWINS for name in EXPLANATIONS)
-        )
+        every = {seed for seed, *_ in self.rows}
+        return sorted(s for s in every if {*product([s], TWINS, EXPLANATIONS)} <= {*self.rows})
 
     @property
     def has_random(self) -> bool:
         """Whether `random` has rows of both twins of every pair."""
-        return all(RANDOM in self.rows[seed][twin] for seed in self.seeds for twin in TWINS)
+        return {*product(self.seeds, TWINS, [RANDOM])} <= {*self.rows}
 
     @property
     def slots(self) -> list[str]:
         """The slots that its rows have."""
-        [first, *_] = self.rows[self.seeds[0]][TWINS[0]][EXPLANATIONS[0]]
+        [first, *_] = self.rows[self.seeds[0], TWINS[0], EXPLANATIONS[0]]
         names = first.units().columns
         return [name.removeprefix(PLANTED) for name in names if name.startswith(PLANTED)]
 
@@ -115,14 +103,16 @@ class Case:
     def families(self) -> list[set[str]]:
         """The families of systems of each twin; more than one are systems of other options."""
         return [
-            {
-                family(m)
-                for twins in self.rows.values()
-                for rows in twins.get(twin, {}).values()
-                for m in rows
-            }
+            {family(m) for (_, of, _), rows in self.rows.items() if of == twin for m in rows}
             for twin in TWINS
         ]
+
+
+def title_phrases(rows: Sequence[Row]) -> dict[str, str]:
+    """Return how a title says what all rows of a trial share."""
+    phrases = {"system": "{}", "k": "k = {}"}
+    # Of rules with more words than the planted one.
+    return phrases | ({"others": "other words: {}"} if any(r["others"] for r in rows) else {})
 
 
 def tried_cases(panels: Sequence[Panel]) -> list[Case]:
@@ -167,8 +157,7 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                     name_of_judge = measurement.facts.get("judge", "")
                     new = Case(of_case, architecture, pivot, panel.heading(pivot), name_of_judge)
                     case = _with_settings(cases.setdefault(key, []), new, settings)
-                    by_twin = case.rows.setdefault(lineage["seed"], {}).setdefault(twin, {})
-                    by_twin.setdefault(name, []).append(measurement)
+                    case.rows.setdefault((lineage["seed"], twin, name), []).append(measurement)
     return [case for alike in cases.values() for case in alike]
 
 
@@ -180,7 +169,7 @@ def _with_settings(cases: list[Case], new: Case, settings: Mapping[str, Any]) ->
     """
     text = new.condition[SETTINGS]
     for case in cases:
-        if case.condition[SETTINGS] == text or agree(case.settings, settings):
+        if case.condition[SETTINGS] == text or comparable(case.settings, settings):
             case.settings.update(settings)
             return case
     new.settings.update(settings)

@@ -9,18 +9,18 @@ Shapes: P pairs of twins, R draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Result
+from xnmt_bench.analyses.tables import lines_of, listed, written, yes_or_no
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
-from xnmt_bench.measuring.metric import Column, Metric, Row
+from xnmt_bench.measuring.metric import Column, Form, Metric, Row
 from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
 from xnmt_bench.metrics.fidelity.trial.cases import EXPLANATIONS, TWINS, Case, tried_cases
-from xnmt_bench.report.panels import Panel
-from xnmt_bench.report.summary import Cell, Line, Summary
+from xnmt_bench.report.panels import Panel, ends
 
 NOTE = (
     "As above, of every number that ranks explanations: A is how much better the explanation that "
@@ -39,39 +39,35 @@ def numbers_on_trial(
     Raises:
         NotApplicable: no metric has.
     """
-    rows: list[Row] = []
-    forms = {}
-    for name, panels in by_metric.items():
-        if panels and panels[0].metric.compared == "explainer":
-            for column, row in _rows(panels, draws):
-                rows.append({"metric": name, **row})
-                forms[name, column.name] = column
+    rows = [
+        {"metric": name, **row}
+        for name, panels in by_metric.items()
+        if panels and panels[0].metric.compared == "explainer"
+        for row in _rows(panels, draws)
+    ]
     if not rows:
         raise NotApplicable("no other number ranks explanations")
     decide(rows, ("corpus", "condition", "system"), level)
-    heads = [
-        "judges learn from",
-        "metric",
-        "number",
-        "condition",
-        "A in L",
-        "A in C",
-        "s",
-        "b",
-        "passes",
-        "pairs",
-    ]
-    lines = [
-        Line((row["corpus"],), _cells(row, forms[row["metric"], row["number"]])) for row in rows
-    ]
-    notes = [NOTE, *pair_notes(rows, draws)]
-    summary = Summary("The trial of other numbers", heads, lines, notes, 4)
-    measured = tuple(name for name in rows[0] if name not in (*IDENTITY, "heading"))
+    summary = listed(
+        "The trial of other numbers",
+        ["judges learn from", "metric", "number", "condition"],
+        lines_of(rows, ["corpus"], ("corpus", "metric", "heading", "condition")),
+        [
+            ("A in L", _signed("advantage_l")),
+            ("A in C", _signed("advantage_c")),
+            ("s", _signed(*ends("response"))),
+            ("b", _signed(*ends("bias"))),
+            ("passes", written(yes_or_no, "passes")),
+            ("pairs", "{pairs}".format_map),
+        ],
+        [NOTE, *pair_notes(rows, draws)],
+    )
+    measured = tuple(name for name in rows[0] if name not in (*IDENTITY, "heading", "form"))
     return Result(rows, IDENTITY, measured, summary)
 
 
-def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[tuple[Column, Row]]:
-    """Yield the rows of one metric, each with its column."""
+def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[Row]:
+    """Yield the rows of one metric."""
     try:
         cases = tried_cases(panels)
     except NotApplicable:
@@ -90,30 +86,22 @@ def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[tuple[Column, Row]]
                 continue
             shown_once.add(place)
             heading = f"{case.heading}: {column.heading}" if judge else column.heading
-            yield (
-                column,
-                {
-                    "corpus": case.condition["corpus"],
-                    "condition": condition,
-                    "system": case.architecture,
-                    "judge": judge,
-                    "number": column.name,
-                    "heading": heading,
-                    **_advantage(metric, column, case, draws),
-                },
-            )
+            yield {
+                "corpus": case.condition["corpus"],
+                "condition": condition,
+                "system": case.architecture,
+                "judge": judge,
+                "number": column.name,
+                "heading": heading,
+                "form": "{:.2f}".format if column.log else column.form,
+                **_advantage(metric, column, case, draws),
+            }
 
 
 def _columns(metric: Metric, case: Case) -> Iterator[Column]:
     """Yield the columns that rank explanations and have a number in every row."""
-    measurements = [
-        m
-        for twins in case.rows.values()
-        for rows in twins.values()
-        for ms in rows.values()
-        for m in ms
-    ]
-    scores = [metric.score(u, np.ones((1, len(u)))) for u in (m.units() for m in measurements)]
+    units = [m.units() for rows in case.rows.values() for m in rows]
+    scores = [metric.score(u, np.ones((1, len(u)))) for u in units]
     for column in metric.columns:
         # The judges' log-probabilities of planted words stand in the table above.
         above = column is metric.headline and case.slots
@@ -127,7 +115,7 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
     sign = 1 if column.better == "higher" else -1
     by_pair = []
     for seed in case.seeds:
-        groups = [case.rows[seed][twin][name] for twin in TWINS for name in EXPLANATIONS]
+        groups = [case.rows[seed, twin, name] for twin in TWINS for name in EXPLANATIONS]
         together = JointBootstrap([metric] * len(groups), groups, draws)
         values = together.values(column.name)  # (4, 1 + R)
         link_cue_2R = (np.log(values) if column.log else values).reshape(2, 2, -1)
@@ -136,25 +124,11 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
     return describe(case.seeds, advantage_RP2[0], advantage_RP2[1:], draws)
 
 
-def _cells(row: Row, column: Column) -> list[Cell]:
-    def text(value: float) -> str:
-        form = "{:.2f}".format if column.log else column.form
-        return ("-" if value < 0 else "+") + form(abs(value))
+def _signed(*names: str) -> Callable[[Row], str]:
+    """Return what writes a number of a row, or one with its ends, with signs in its own form."""
 
-    def interval(name: str) -> str:
-        value, low, high = (text(row[key]) for key in (name, f"{name}_low", f"{name}_high"))
-        return f"{value} [{low}, {high}]"
+    def write(row: Row) -> str:
+        form: Form = row["form"]
+        return written(lambda x: ("-" if x < 0 else "+") + form(abs(x)), *names)(row)
 
-    texts = (
-        row["corpus"],
-        row["metric"],
-        row["heading"],
-        row["condition"],
-        text(row["advantage_l"]),
-        text(row["advantage_c"]),
-        interval("response"),
-        interval("bias"),
-        "yes" if row["passes"] else "no",
-        str(row["pairs"]),
-    )
-    return [Cell(t) for t in texts]
+    return write

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xnmt_bench.analyses.analysis import Result, varying_words
+from xnmt_bench.analyses.analysis import Result
+from xnmt_bench.analyses.tables import beside, if_known, lines_of, listed, varying_words, written
 from xnmt_bench.corpora.planted.twins import CLOSINGS, OPENINGS, SLOTS
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
 from xnmt_bench.measuring.metric import Row
-from xnmt_bench.metrics.fidelity.trial.cases import Case
+from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL
 from xnmt_bench.registry import entries, load
-from xnmt_bench.report.summary import Cell, Line, Summary
 
 COSTS = (LEARNING_PASSES, LEARNING_SECONDS, JUDGING_SECONDS)
 # Log Q of a guess among the marks of a slot.
@@ -29,7 +29,6 @@ NOTE = (
     "systems, as they were measured, beside whatever else ran; not in them: training the system, "
     "its labels, and what an explainer takes on the sentences that an own proxy learns from."
 )
-Key = tuple[object, ...]
 
 
 def costs_of(case: Case) -> Row:
@@ -75,12 +74,9 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
         rows: of the trial, of all slots and of each.
         condition: the columns by which judges differ, without the slot.
     """
-    by_slot: dict[Key, dict[str, Row]] = {}
-    for row in rows:
-        by_slot.setdefault(tuple(str(row[c]) for c in condition), {})[row["slot"]] = row
     judged: list[Row] = []
     sentences: list[str] = []
-    for of_slots in by_slot.values():
+    for of_slots in beside(rows, condition, "slot").values():
         if ALL in of_slots:
             row = of_slots[ALL]
             verdict, text = say(row, {slot: r for slot, r in of_slots.items() if slot != ALL})
@@ -90,30 +86,26 @@ def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
             if cannot_see and all(row["heading"] != earlier["heading"] for earlier in judged):
                 text += f". It cannot see {cannot_see}"
             judged.append({**row, "verdict": verdict, "text": text, "cannot_see": cannot_see})
-    phrases = {"system": "{}", "k": "k = {}", "others": "other words: {}"}
-    if not any(row["others"] for row in judged):
-        del phrases["others"]
-    words_shown, title = varying_words("Which judge for what", judged, phrases)
-    lines = []
+    words, title = varying_words("Which judge for what", judged, title_phrases(judged))
     for row in judged:
-        name = [row["corpus"], *(str(row[word]) for word in words_shown)]
-        sentences.append(f"{row['heading']} ({', '.join(name)}): {row['text']}.")
-        costs = zip(COSTS, ("{:,.0f}", "{:,.0f}", "{:.1f}"), strict=True)
-        texts = [*name, row["heading"], row["verdict"]]
-        texts += ["" if np.isnan(row[cost]) else form.format(row[cost]) for cost, form in costs]
-        place = tuple(row[c] for c in condition if c != "judge")
-        lines.append(Line(place, [Cell(text) for text in texts]))
-    heads = [
-        "judges learn from",
-        *words_shown,
-        "judge",
-        "the system",
-        "to learn: sentences",
-        "to learn: s",
-        "to judge: s",
-    ]
-    notes = [NOTE.format(least=LEAST), *sentences]
-    summary = Summary(title, heads, lines, notes, 3 + len(words_shown))
+        names = ", ".join(str(row[name]) for name in ("corpus", *words))
+        sentences.append(f"{row['heading']} ({names}): {row['text']}.")
+    whole, tenths = if_known("{:,.0f}".format), if_known("{:.1f}".format)
+    summary = listed(
+        title,
+        ["judges learn from", *words, "judge", "the system"],
+        lines_of(
+            judged,
+            [c for c in condition if c != "judge"],
+            ("corpus", *words, "heading", "verdict"),
+        ),
+        [
+            ("to learn: sentences", written(whole, LEARNING_PASSES)),
+            ("to learn: s", written(whole, LEARNING_SECONDS)),
+            ("to judge: s", written(tenths, JUDGING_SECONDS)),
+        ],
+        [NOTE.format(least=LEAST), *sentences],
+    )
     measured = ("verdict", "text", "cannot_see", *COSTS)
     return Result(judged, condition, measured, summary)
 
