@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral
 from typing import Any
@@ -147,6 +148,12 @@ def instantiate(description: str, node: Any, *arguments: Any) -> Any:
             raise error.__cause__ from None
         cause = error.__cause__ or error
         raise XnmtError(f"{description}: {cause}") from cause
+
+
+def target_of(name: str) -> Any:
+    """Return what a `_target_` names; its import can raise anything."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
