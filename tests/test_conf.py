@@ -13,7 +13,6 @@ from proxies.base import Proxy, Vocabulary
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import OURS
-from xnmt_bench.composition import GIVEN
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.measuring.metric import Metric
@@ -21,6 +20,7 @@ from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import read_settings, resolve
 from xnmt_bench.registry import (
+    GIVEN,
     KINDS,
     create,
     entries,

@@ -14,12 +14,9 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from xnmt_bench.help import CONF
-from xnmt_bench.registry import KINDS, load, options, target_of
+from xnmt_bench.registry import GIVEN, load, options, target_of
 
 SCHEME = "signatures"
-# By group, the arguments that the project gives.
-GIVEN = {kind.group: kind.hidden for kind in KINDS.values()}
-GIVEN["nmt"] = ("path", "device", "clusters")  # of a function that opens a system
 
 
 def with_options(values: Mapping[str, Any], group: str) -> dict[str, Any]:

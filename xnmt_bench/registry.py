@@ -51,6 +51,10 @@ KINDS = {
     "resolvers": Kind("resolver"),
 }
 
+# By group, the arguments that the project gives: of its classes, and of what opens a system.
+GIVEN = {kind.group: kind.hidden for kind in KINDS.values() if kind.group}
+GIVEN |= {"nmt": ("path", "device", "clusters"), "corpus": (), "logger": ()}
+
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
 
