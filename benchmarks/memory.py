@@ -62,8 +62,10 @@ def job_of(folder: Path) -> Job:
     import torch
     from hydra import compose, initialize_config_dir
 
+    from xnmt_bench.composition import read_signatures
     from xnmt_bench.pipeline.job import Job
 
+    read_signatures()
     torch.set_num_threads(1)
     changes = [
         "corpus=tsv", f"corpus.path={folder}/corpus.tsv", "corpus.columns=[en,de]",

@@ -20,7 +20,17 @@ from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import read_settings, resolve
-from xnmt_bench.registry import KINDS, create, entries, instantiate, load, load_explainer, options
+from xnmt_bench.registry import (
+    GIVEN,
+    KINDS,
+    create,
+    entries,
+    instantiate,
+    load,
+    load_explainer,
+    options,
+    target_of,
+)
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.run import configured_metrics
 
@@ -62,7 +72,7 @@ def ours(kind: str) -> set[str]:
 def test_shared_parts_are_no_choices():
     parts = {path.relative_to(CONF).as_posix() for path in CONF.rglob("_*.yaml")}
     nmt = {f"nmt/_{part}.yaml" for part in ("coreference", "native", "training")}
-    assert parts == nmt | {"proxy/_training.yaml"}
+    assert parts == nmt | {"corpus/_shared.yaml", "proxy/_training.yaml"}
 
 
 def test_every_group_is_covered_here():
@@ -204,14 +214,47 @@ def test_analyses(name):
     assert analysis.name == name
 
 
-@pytest.mark.parametrize("group", ["metric", "judge", "analysis"])
-def test_a_configuration_names_every_option(group):
-    """As a plug-in's does, whose options are read off its signature."""
-    kind = next(kind for kind, described in KINDS.items() if described.group == group)
+def with_targets(node, path=()):
+    """Each node that has a `_target_`, and its path."""
+    if isinstance(node, dict):
+        if "_target_" in node:
+            yield path, node
+        for key, value in node.items():
+            yield from with_targets(value, (*path, key))
+
+
+TARGETS = {"metric", "judge", "analysis", "explainer", "corpus", "sheet", "logger", "nmt"}
+
+
+@pytest.mark.parametrize("group", sorted(TARGETS))
+def test_a_file_names_no_option_that_equals_its_default(group):
+    for path in (CONF / group).rglob("*.yaml"):
+        for _, node in with_targets(OmegaConf.to_container(OmegaConf.load(path))):
+            for name, default in options(target_of(node["_target_"])).items():
+                # A truth value equals 0 or 1 in Python, and an option may take both.
+                same = name in node and (type(node[name]), node[name]) == (type(default), default)
+                assert not same, f"{path.name}: {name}"
+
+
+@pytest.mark.parametrize("name", names("proxy"))
+def test_the_sizes_of_a_proxy_name_no_default(name):
+    sizes = OmegaConf.to_container(OmegaConf.load(CONF / "proxy" / f"{name}.yaml"))["sizes"]
+    usual = options(load("proxies", name), KINDS["proxies"].hidden)
+    assert [size for size, value in sizes.items() if usual[size] == value] == []
+    assert resolve(configure(f"proxy={name}").proxy.sizes).keys() == usual.keys()
+
+
+@pytest.mark.parametrize("group", sorted(TARGETS))
+def test_a_composed_configuration_holds_every_option(group):
+    """A file's as a plug-in's: recipes hold them, and they are changed without `+`."""
+    hidden = GIVEN.get(group, ())
     for name in names(group):
-        node = resolve(configure(f"{group}=[{name}]")[group][name])
-        expected = options(load(kind, name), KINDS[kind].hidden).keys()
-        assert node.keys() - {"_target_"} == expected, name
+        chosen = f"[{name}]" if group in ("metric", "judge", "analysis") else name
+        section = resolve(configure(f"{group}={chosen}", *NEEDS.get(name, []))[group])
+        assert list(with_targets(section)), name
+        for path, node in with_targets(section):
+            declared = options(target_of(node["_target_"]), hidden)
+            assert declared.keys() <= node.keys(), (name, *path)
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].group))

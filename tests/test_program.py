@@ -5,13 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 
 import pytest
 
 import xnmt_bench.registry as registry
 from support.forked_commands import command, must_run
 from support.paths import ROOT
+from xnmt_bench.catalogue import catalogue, describe_all
 from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.help import CONF, help_text
@@ -67,10 +67,14 @@ def test_every_kind_is_listed():
     assert set(lines_of(None)) == {*KINDS, *GROUPS, STORE} == set(KIND_LINES)
 
 
-PLUGIN = '''
-"""A module that cannot be imported."""
-raise RuntimeError("imported")
-'''
+def test_the_catalogue_is_as_the_classes_are():
+    """`python -m xnmt_bench.catalogue` writes it."""
+    assert catalogue() == describe_all()
+
+
+BROKEN = """
+raise RuntimeError("no such library")
+"""
 PLUGIN_METRIC = '''
 from xnmt_bench.measuring.metric import SumMetric
 
@@ -83,21 +87,22 @@ class Ours(Base):
     More of it.
     """
     inputs = ("outputs",)
-    columns = make()
 '''
 
 
-def test_a_plugin_is_marked_and_not_imported(tmp_path, monkeypatch):
+def test_a_plugin_is_marked_also_where_it_cannot_be_imported(tmp_path, monkeypatch):
     package = tmp_path / "xnmt_oracle"
     (package / "deep").mkdir(parents=True)
-    (package / "__init__.py").write_text(PLUGIN)
-    (package / "deep" / "__init__.py").write_text("from .ours import Ours\n" + PLUGIN)
+    (package / "__init__.py").write_text("")
+    (package / "deep" / "__init__.py").write_text("from .ours import Ours\n")
     (package / "deep" / "ours.py").write_text(PLUGIN_METRIC)
+    (package / "broken.py").write_text(BROKEN)
     described = tmp_path / "xnmt_oracle-1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: xnmt-oracle\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text(
         "[xnmt_bench.metrics]\noracle = xnmt_oracle.deep:Ours\nlost = xnmt_nowhere:Lost\n"
+        "broken = xnmt_oracle.broken:Lost\nmodule = xnmt_oracle\nempty = xnmt_oracle:None\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     registry.installed.cache_clear()
@@ -110,15 +115,38 @@ def test_a_plugin_is_marked_and_not_imported(tmp_path, monkeypatch):
         "needs a crystal ball",
         "reads outputs.path in a system's place",
     ]
-    assert listed["lost"] == ["(plug-in of xnmt-oracle) no docstring to read"]
-    assert "xnmt_oracle" not in sys.modules
+    failed = "(plug-in of xnmt-oracle) cannot be imported: metric "
+    for name, reason in {
+        "lost": "No module named 'xnmt_nowhere'",
+        "broken": "no such library",
+        "module": "is no class but <module 'xnmt_oracle'",
+        "empty": "has no attribute 'None'",
+    }.items():
+        [line] = listed[name]
+        assert line.startswith(f"{failed}'{name}' (") and reason in line
 
 
-@pytest.mark.parametrize("value", ["no_class", "json:NoSuchClass", "sys:version", "a..b:C"])
-def test_an_entry_that_has_no_source_is_listed(monkeypatch, value):
-    point = EntryPoint("odd", value, "xnmt_bench.judges")
-    monkeypatch.setattr("xnmt_bench.choices.entries", lambda kind: {"odd": point})
-    assert lines_of("judges")["odd"][0].endswith("no docstring to read")
+def test_the_options_of_a_choice_are_listed():
+    def options_of(kind, name):
+        lines = list_choices(kind, name, CONF).splitlines()
+        return dict(line.partition(" ")[::2] for line in lines)
+
+    lime = options_of("explainers", "lime")
+    assert lime["explainer.phi.samples=200"].strip() == "rows of a sentence."
+    # What a base says, and the values of an annotation.
+    removal = lime["explainer.phi.removal=zero"].strip()
+    assert removal.startswith("zero, mean, unk, attention: what replaces the embedding of a word")
+    assert "proxy.sizes.heads=4" in options_of("proxies", "sa")
+    assert "sheet.mention=pronoun" in options_of("sheet", "consistency")
+    assert "metric.aer.gold_reverse=false" in options_of("metrics", "aer")
+    assert "nmt.sizes.layers=2" in options_of("architectures", "transformer")
+    assert "judge.evalx.leak=false" in options_of("judges", "evalx")
+    assert not any("rules" in option for option in options_of("judges", "evalx"))
+    # Of a group without entry points: by the file's class, or that of the file it stands on.
+    source = "which of them are translated from and to."
+    assert options_of("corpora", "ende")["corpus.source_language=???"].strip() == source
+    assert "nmt.reader.prefix=null" in options_of("systems", "marian")
+    assert "logger.folder=outputs/mlflow" in options_of("loggers", "mlflow")
 
 
 def test_the_store_is_listed_without_reading_its_files(tmp_path):
@@ -155,7 +183,9 @@ def test_the_store_is_listed_without_reading_its_files(tmp_path):
     ("kind", "folder", "problem"),
     [
         ("metrcs", None, "no list 'metrcs'; did you mean metrics?"),
-        ("judges", "x", "list judges: takes no folder"),
+        ("judges", "x", "no judge 'x'; there are base"),
+        ("corpora", "toi", "no choice of corpus 'toi'; did you mean toy?"),
+        ("experiments", "quick", "has no options but those in it"),
         ("store", "/nowhere", "/nowhere: no store is here yet"),
     ],
 )

@@ -1,23 +1,24 @@
-"""What can be chosen, a line each: `xnmt list`. Source text is read, and nothing is imported."""
+"""What can be chosen, a line each: `xnmt list`, and the options of one choice."""
 
 from __future__ import annotations
 
-import ast
+import inspect
+import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
+from xnmt_bench.catalogue import catalogue, describe
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
-from xnmt_bench.registry import KINDS, OURS, entries, unknown
+from xnmt_bench.options import section
+from xnmt_bench.registry import GIVEN, KINDS, OURS, entries, load, options, target_of, unknown
 from xnmt_bench.store import PARTIAL, Artefact
 
 # Groups of the configuration that have files and no classes of one kind.
@@ -66,16 +67,16 @@ class Choice:
     details: tuple[str, ...] = ()
 
 
-def list_choices(kind: str | None, folder: str | None, conf: Path) -> str:
+def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
     """Return the text of `xnmt list KIND`, or the kinds there are.
 
     Args:
         kind: such as `explainers` or `explainer`, `corpora`, `store`; None for the kinds.
-        folder: of the store; None for `outputs/store`.
+        of: a choice, whose options are listed; the folder of a store, None for `outputs/store`.
         conf: the folder of the configuration.
 
     Raises:
-        XnmtError: the kind is unknown, or two packages declare one name.
+        XnmtError: the kind or the choice is unknown, or two packages declare one name.
     """
     if kind is None:
         return _columns(list(_kinds(conf)))
@@ -86,10 +87,10 @@ def list_choices(kind: str | None, folder: str | None, conf: Path) -> str:
     if kind not in names:
         raise XnmtError(unknown("list", kind, sorted(set(names.values()))))
     name = names[kind]
-    if folder is not None and name != STORE:
-        raise XnmtError(f"list {name}: takes no folder; `xnmt list store FOLDER` does")
     if name == STORE:
-        return _columns(list(_artefacts(Path(folder or "outputs/store"))))
+        return _columns(list(_artefacts(Path(of or "outputs/store"))))
+    if of is not None:
+        return _columns(list(_options(name, of, conf)))
     if name in GROUPS:
         return _columns(list(_files(conf / GROUPS[name])))
     return _columns([_declared(name, point) for point in entries(name).values()])
@@ -138,100 +139,85 @@ def _files(folder: Path) -> Iterator[Choice]:
 
 
 def _declared(kind: str, point: EntryPoint) -> Choice:
-    """Return what an entry point declares: its docstring's first line, its owner, its needs."""
-    module, _, name = point.value.partition(":")
-    cls = class_in(module, name)
-    line = (ast.get_docstring(cls[1]) or "" if cls else "").partition("\n")[0]
-    attributes = _attributes(*cls) if cls else {}
+    """Return what an entry point declares: its docstring's first line, its owner, its needs.
+
+    A plug-in is imported for it.
+    """
     marks = []
-    if not point.value.startswith(OURS):
-        owner = point.dist.name if point.dist else point.value.partition(":")[0]
-        marks.append(f"plug-in of {owner}")
-    if attributes.get("blind") is True:
+    if point.value.startswith(OURS):
+        facts = catalogue()[kind][point.name]
+    else:
+        marks.append(f"plug-in of {point.dist.name if point.dist else point.module}")
+        try:
+            facts = describe(load(kind, point.name))
+        except XnmtError as error:
+            facts = {"line": f"cannot be imported: {error}"}
+    if facts.get("blind") is True:
         marks.append("blind")
     mark = f"({', '.join(marks)}) " if marks else ""
     details = []
     if kind == "metrics":
-        if needs := attributes.get("needs"):
+        if needs := facts.get("needs"):
             details.append(f"needs {needs}")
-        if inputs := attributes.get("inputs"):
-            paths = ", ".join(f"{kind}.path" for kind in inputs)
+        if inputs := facts.get("inputs"):
+            paths = ", ".join(f"{name}.path" for name in inputs)
             details.append(f"reads {paths} in a system's place")
-    return Choice(point.name, mark + (line or "no docstring to read"), tuple(details))
+    return Choice(point.name, mark + facts["line"], tuple(details))
 
 
-def class_in(
-    module: str, name: str, visited: frozenset[str] = frozenset()
-) -> tuple[str, ast.ClassDef] | None:
-    """Return a class and the module that defines it, which another may import it from.
-
-    None where its source cannot be read.
-    """
-    path = _source_of(module)
-    if path is None or module in visited:
-        return None
-    for node in _parse(path).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return module, node
-        if isinstance(node, ast.ImportFrom):
-            names = {alias.asname or alias.name: alias.name for alias in node.names}
-            if name in names:
-                package = path.name == "__init__.py"
-                origin = _absolute(module, package, node.level, node.module)
-                return class_in(origin, names[name], visited | {module})
-    return None
+def _options(kind: str, name: str, conf: Path) -> Iterator[Choice]:
+    """Yield the options of a choice with their defaults, and what its docstring says of them."""
+    if kind in KINDS:
+        made_by, group = load(kind, name), KINDS[kind].group
+        inside = {"explainers": ".phi", "proxies": ".sizes", "architectures": ".sizes"}
+        place = f"{group}{inside.get(kind, '' if kind == 'sheets' else f'.{name}')}."
+        hidden = KINDS[kind].hidden
+    else:
+        made_by, group = target_of(_target(conf / GROUPS[kind], name)), GROUPS[kind]
+        place, hidden = ("nmt.reader." if kind == "systems" else f"{group}."), GIVEN[group]
+    texts, fields = _texts_of_arguments(made_by), section(made_by, hidden).model_fields
+    for option, default in options(made_by, hidden).items():
+        value = default if isinstance(default, str) else json.dumps(default)
+        values = _values(fields[option].annotation)
+        line = f"{', '.join(values)}: {texts.get(option, '')}" if values else texts.get(option, "")
+        yield Choice(f"{place}{option}={value}", line)
 
 
-def _absolute(module: str, package: bool, level: int, name: str | None) -> str:
-    """Return the full name of the module that `from ..name import` names."""
-    if not level:
-        return name or ""
-    parts = module.split(".")
-    up = level - package  # a package's first dot is the package itself
-    return ".".join([*parts[: len(parts) - up], *([name] if name else [])])
+def _target(folder: Path, name: str) -> str:
+    """Return the first `_target_` of a file of the configuration, or of the file it stands on."""
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        files = [choice.name for choice in _files(folder)]
+        raise XnmtError(unknown(f"choice of {folder.name}", name, files))
+    text = path.read_text(encoding="utf-8")
+    if target := re.search(r"^ *_target_: (\S+)", text, re.MULTILINE):
+        return target[1]
+    base = re.search(r"^  - (\w+)$", text, re.MULTILINE)
+    if base is None or base[1] == "_self_":
+        raise XnmtError(f"{path}: has no options but those in it")
+    return _target(folder, base[1])
 
 
-@cache
-def _parse(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])
+def _texts_of_arguments(made_by: Any) -> dict[str, str]:
+    """Return what docstrings in Google's style say of each argument of a class or function."""
+    texts: dict[str, str] = {}
+    for documented in reversed(getattr(made_by, "__mro__", [made_by])):
+        docstring = inspect.cleandoc(documented.__doc__ or "")
+        arguments = re.search(r"^Args:\n((?: .*(?:\n|$)|\n)*)", docstring, re.MULTILINE)
+        # One text may stand for several, `source_language, target_language: ...`.
+        entry = re.compile(r"^    (\w+(?:, \w+)*): ((?:.*(?:\n     )?)*)", re.MULTILINE)
+        for names, text in entry.findall(arguments[1] if arguments else ""):
+            # A base has said it.
+            if not text.startswith("as for `"):
+                texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return texts
 
 
-@cache
-def _source_of(module: str) -> Path | None:
-    """Return the source file of a module, without importing any package that it lies in."""
-    top, *below = module.split(".")
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    name = top
-    for part in below:
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        name = f"{name}.{part}"
-        spec = PathFinder.find_spec(name, spec.submodule_search_locations)
-    path = Path(spec.origin) if spec and spec.origin else None
-    return path if path and path.suffix == ".py" and path.is_file() else None
-
-
-def _attributes(module: str, cls: ast.ClassDef) -> dict[str, Any]:
-    """Return the class attributes that are plain values, those of its bases too."""
-    values: dict[str, Any] = {}
-    for base in cls.bases:
-        if isinstance(base, ast.Name) and (base_class := class_in(module, base.id)):
-            values |= _attributes(*base_class)
-    for node in cls.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        value = getattr(node, "value", None)
-        if isinstance(targets[0], ast.Name) and value is not None:
-            try:
-                values[targets[0].id] = ast.literal_eval(value)
-            except ValueError:  # made by a call; nothing that is shown is
-                continue
-    return values
+def _values(annotation: Any) -> list[str]:
+    """Return the texts that an option can be, by its annotation; empty where it can be any."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for part in get_args(annotation) for value in _values(part)]
 
 
 def _artefacts(root: Path) -> Iterator[Choice]:

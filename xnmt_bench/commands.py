@@ -20,6 +20,7 @@ from xnmt_bench.cli import (
     refused,
     submitted_failure,
 )
+from xnmt_bench.composition import read_signatures
 from xnmt_bench.help import CONF, help_text
 from xnmt_bench.overrides import quoted
 from xnmt_bench.streams import standard_streams
@@ -56,6 +57,7 @@ def _command(name: str) -> None:
     if {"--help", "-h"} & set(sys.argv[1:]):
         guarded(print, help_text(name))
         return
+    read_signatures()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra ends the program itself, in its own words
     try:
         guarded(main)  # before a job begins too, as where its folder cannot be made

@@ -53,8 +53,9 @@ Which explanation of a translation model can you trust?
       tables, figures and pages of what was measured
   xnmt results [FOLDER]
       the tables of an earlier report, printed again
-  xnmt list [KIND]
+  xnmt list [KIND [NAME]]
       what there is to choose, plug-ins too: xnmt list explainers, metrics, judges, store ...
+      and the options of one choice: xnmt list metrics aer
   xnmt leaderboard FOLDER [PAGE]
       one page, leaderboard.html, of all bundles of a folder
 
@@ -105,7 +106,8 @@ def help_text(command: str) -> str:
 Groups, with their default in front (-m sweeps: nmt=transformer,rnn_search):
 {groups}
 
-Options (a choice of a group brings its own; {commands[command]} --cfg job ... prints them all):
+Options (a choice of a group brings its own: `xnmt list metrics aer` says what each is, and
+{commands[command]} --cfg job ... prints all of a job):
 {_indented(options)}
 """
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.commands import CONF
+from xnmt_bench.composition import with_options
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError
@@ -200,8 +201,8 @@ def _configure(
 
 def _load_choice(group: str, name: str) -> Any:
     """Return a configuration file with those that it stands on, as Hydra composes them."""
-    node = OmegaConf.load(CONF / group / f"{name}.yaml")
-    assert isinstance(node, DictConfig)
+    values: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    node = with_options(values, group)
     merged: Any = OmegaConf.create({})
     for part in node.pop("defaults", ["_self_"]):
         merged = OmegaConf.merge(merged, node if part == "_self_" else _load_choice(group, part))

@@ -70,13 +70,13 @@ def _refuse(problem: str) -> None:
 
 
 def _list(arguments: Sequence[str]) -> str:
-    """Return what `xnmt list KIND [FOLDER]` says."""
+    """Return what `xnmt list KIND [NAME or FOLDER]` says."""
     from xnmt_bench.choices import list_choices
 
     if len(arguments) > 2:
-        _refuse("list: takes a kind, and for the store a folder")
-    kind, folder = [*arguments, None, None][:2]
-    return list_choices(kind, folder, CONF)
+        _refuse("list: takes a kind, and a name of that kind or the folder of a store")
+    kind, of = [*arguments, None, None][:2]
+    return list_choices(kind, of, CONF)
 
 
 def _results(arguments: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral
 from typing import Any
@@ -49,6 +50,10 @@ KINDS = {
     "dumps": Kind("relevance format"),
     "resolvers": Kind("resolver"),
 }
+
+# By group, the arguments that the project gives: of its classes, and of what opens a system.
+GIVEN = {kind.group: kind.hidden for kind in KINDS.values() if kind.group}
+GIVEN |= {"nmt": ("path", "device", "clusters"), "corpus": (), "logger": ()}
 
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
@@ -147,6 +152,12 @@ def instantiate(description: str, node: Any, *arguments: Any) -> Any:
             raise error.__cause__ from None
         cause = error.__cause__ or error
         raise XnmtError(f"{description}: {cause}") from cause
+
+
+def target_of(name: str) -> Any:
+    """Return what a `_target_` names; its import can raise anything."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from hydra.core.hydra_config import HydraConfig
@@ -33,7 +32,7 @@ from xnmt_bench.options import (
     section,
 )
 from xnmt_bench.overrides import split
-from xnmt_bench.registry import KINDS, load
+from xnmt_bench.registry import KINDS, load, target_of
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 from xnmt_bench.sweep import as_typed
@@ -338,8 +337,7 @@ def _with_target(
         return
     target = node.get("_target_")
     try:
-        module, _, name = str(target).rpartition(".")
-        made_by = getattr(import_module(module), name)
+        made_by = target_of(str(target))
     except Exception as error:  # an import can raise anything
         yield f"{where}._target_={_null(target)}: cannot be imported: {error}"
         return

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xnmt_bench.choices import class_in
-from xnmt_bench.registry import KINDS, OURS, entries
+from xnmt_bench.registry import KINDS, OURS, entries, load
 
 # Of each page: its title, what stands first, the interfaces, and the kinds whose classes follow.
 PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
@@ -79,11 +78,7 @@ PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
 
 
 def objects(page: str) -> list[str]:
-    """Return the full names of what a page documents, in its order.
-
-    Raises:
-        LookupError: an entry point names a class whose source is not there.
-    """
+    """Return the full names of what a page documents, in its order."""
     _, _, names, kinds = PAGES[page]
     return [*names, *(name for kind in kinds for name in _declared(kind).values())]
 
@@ -92,13 +87,9 @@ def _declared(kind: str) -> dict[str, str]:
     """Return the full names of this project's own classes of a kind, by their short names."""
     names = {}
     for short, point in entries(kind).items():
-        if not point.value.startswith(OURS):
-            continue
-        module, _, name = point.value.partition(":")
-        source = class_in(module, name)
-        if source is None:
-            raise LookupError(f"{kind} {short}: {point.value} has no source")
-        names[short] = f"{source[0]}.{source[1].name}"
+        if point.value.startswith(OURS):
+            cls = load(kind, short)  # an entry point may name a module that imports the class
+            names[short] = f"{cls.__module__}.{cls.__name__}"
     return names
 
 

@@ -26,6 +26,7 @@ from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig
 
 from support.paths import ROOT
+from xnmt_bench.composition import SCHEME, read_signatures
 from xnmt_bench.corpora.sentence import Sentence, Split
 from xnmt_bench.corpora.toy import ToyCorpus
 
@@ -34,14 +35,16 @@ gc.set_threshold(200_000, 50, 100)
 # The loader in C reads the same files faster.
 yaml.SafeLoader = yaml.CSafeLoader
 read_config = ConfigRepository.load_config
+# As the commands do.
+read_signatures()
 # By file and the time of its last change. Hydra changes what it is given, so that each composition
 # gets a copy, which pickle makes faster than `deepcopy`.
 copies: dict[tuple, bytes] = {}
 # The folder of a test session where its processes keep what each of them would compose again.
 KEPT = "XNMT_BENCH_TESTS_COMPOSED"
 kept: dict[str, bytes] = {}
-# Packages whose configurations never change; those of a test's plug-in may.
-LASTING = ("file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
+# Packages whose configurations stay as they are; those of a test's plug-in may not.
+LASTING = (f"{SCHEME}://", "file://", "pkg://hydra.conf", "pkg://xnmt_bench.conf", "structured://")
 OWN = ROOT / "conf"
 
 
@@ -64,7 +67,8 @@ def composed_once(repo: IConfigRepository, arguments: object, compose: Callable[
     sources = [source.full_path() for source in repo.get_sources()]
     if KEPT not in os.environ or not all(source.startswith(LASTING) for source in sources):
         return compose()
-    folders = (Path(source[7:]) for source in sources if source.startswith("file://"))
+    places = (source.partition("://") for source in sources)
+    folders = (Path(path) for scheme, _, path in places if scheme in (SCHEME, "file"))
     files = [_own_files() if folder == OWN else _files(folder) for folder in folders]
     # Plug-ins are choices of their groups, each process those of its own path.
     groups = {name: nodes for name, nodes in ConfigStore.instance().repo.items() if name != "hydra"}
