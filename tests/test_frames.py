@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import xnmt_bench
-from support.example_rows import FIDELITY, decisions, measured
+from support.bundle_files import make_results
+from support.example_rows import FIDELITY, measured
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -18,14 +19,8 @@ pd = pytest.importorskip("pandas")
 
 @pytest.fixture
 def results_with_gap(tmp_path):
-    """Two explainers under two judges on six decisions of three sentences; a row without one."""
-    sentence_N = [0, 0, 1, 1, 2, 2]
-    rng = np.random.default_rng(0)
-    for explainer in ("attention", "random"):
-        for judge in ("base", "fn"):
-            identity = FIDELITY | {"explainer": explainer, "instantiation": judge}
-            log_p_N = rng.uniform(-3, -1, 6) - (explainer == "random")
-            measured(Fidelity(), tmp_path, identity, decisions(sentence_N, log_p_N))
+    """Two explainers under two judges, and a row without a measurement."""
+    make_results(tmp_path)
     measured(Fidelity(), tmp_path, FIDELITY | {"explainer": "alti"}, "n/a")
     return tmp_path
 

@@ -75,8 +75,7 @@ def judge_facts(instantiation):
         proxy = name
     proxy, plus, _ = proxy.partition("+")
     sizes = {"sentence_positions": bool(plus)}
-    config = SimpleNamespace(proxy=SimpleNamespace(name=proxy, sizes=sizes))
-    rules = SimpleNamespace(job=SimpleNamespace(config=config))
+    rules = SimpleNamespace(proxy=SimpleNamespace(name=proxy, sizes=sizes))
     judges = {
         "base": lambda: Base(rules),
         "base_tuned": lambda: BaseTuned(rules, sentences),
