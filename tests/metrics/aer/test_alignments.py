@@ -87,9 +87,9 @@ def test_gold_of_a_corpus_that_has_none_is_not_applicable(tmp_path):
                   "trainer.progress_bar=false")
     )  # fmt: skip
     with pytest.raises(NotApplicable, match="no gold"):
-        _ = Alignments(job).explained
+        _ = Alignments(job).explained.artefact
     with pytest.raises(NotApplicable, match="the test sentences have no gold alignment"):
-        job.explained.rules("golden", "test")
+        _ = job.explained.rules("golden", "test").artefact
 
 
 def test_the_diagonal_needs_no_model_and_is_no_good(transformer, workplace):
@@ -194,8 +194,7 @@ def test_stored_relevance_of_other_words_or_sentences_is_refused(transformer, wo
         ("golden", "has the first 20 of 100 test sentences; give rules"),
     ):
         few = job.changed({"rules": {"test_sentences": 20}})
-        path = workplace / "store" / "rules" / few.relevance(scenario).fingerprint
-        changes["relevance"]["path"] = str(path)
+        changes["relevance"]["path"] = str(few.relevance(scenario).source.path)
         changes["rules"] = {"test_sentences": None}
         with pytest.raises(XnmtError, match=message):
             list(Alignments(job.changed(changes)).links())

@@ -136,8 +136,7 @@ def test_another_format_is_another_reading(tmp_path):
 def test_relevance_of_other_sentences_is_refused(workplace):
     """Golden relevance is of the references, not of the translations."""
     job = job_of(workplace, "transformer", "attention")
-    rules = job.relevance("golden", source_alone=True).fingerprint
-    folder = workplace / "store" / "rules" / rules
+    folder = job.relevance("golden", source_alone=True).source.path
     with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; needed: sentence "):
         measured(job_of(workplace, "transformer", "attention", f"relevance.path={folder}"))
 

@@ -235,7 +235,7 @@ def test_attention_says_nothing_of_prefix_words_in_rnn_search(workplace):
 
     job = job_for(workplace, "rnn_search", "attention")
     with pytest.raises(NotApplicable):
-        RuleSet(job).test_artefact  # noqa: B018
+        _ = RuleSet(job).test_artefact.artefact
     nmt = NMT(RuleSet(job))
     assert reference_evidence(nmt, TestDecisions(nmt.rules), 50) is None
 

@@ -214,7 +214,7 @@ def test_a_student_is_made_once_and_its_outputs_too(student_job, monkeypatch):
     assert again.outputs("replace", "own", "translation").path == outputs.path
     # Without maps the operator plays no part; with them it does.
     with pytest.raises(AssertionError, match="made a second time"):
-        again.trained("add", "own")
+        _ = again.trained("add", "own").artefact
     assert again.trained("replace", "own").path == trained.path
 
 
