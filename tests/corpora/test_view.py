@@ -4,7 +4,6 @@ import pytest
 
 from xnmt_bench.corpora.formats.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.gold import GoldCorpus
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
