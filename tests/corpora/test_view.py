@@ -7,6 +7,7 @@ from xnmt_bench.corpora.gold import GoldCorpus
 from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.metrics.antecedent.weights import PassageCorpus
 from xnmt_bench.nmt.context.divided import DividedCorpus
 from xnmt_bench.pipeline.job import _Targets
