@@ -246,7 +246,8 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
         known = None if distance in UNKNOWN else int(distance)
-        yield _GroupRow((path, number), *map(int, counts), pronoun.lower(), known)
+        group, first, size = map(int, counts)
+        yield _GroupRow((path, number), group, first, size, pronoun.lower(), known)
 
 
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
