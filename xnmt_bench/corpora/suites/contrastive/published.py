@@ -53,7 +53,7 @@ def groups_of(
         read: returns the group of a record.
 
     Raises:
-        DataError: a record lacks a field, or is no group.
+        DataError: a record lacks a field, or does not describe a group.
     """
     groups = []
     for number, record in enumerate(records):
@@ -245,9 +245,9 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
             free = name == "pronoun" or (name == "distance" and value in UNKNOWN)
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
-        known = None if distance in UNKNOWN else int(distance)
+        back = None if distance in UNKNOWN else int(distance)
         group, first, size = map(int, counts)
-        yield _GroupRow((path, number), group, first, size, pronoun.lower(), known)
+        yield _GroupRow((path, number), group, first, size, pronoun.lower(), back)
 
 
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
