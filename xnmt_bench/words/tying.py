@@ -83,8 +83,8 @@ def _by_letters(
 
 def _alike(tokens: Tokens, words: Sequence[str]) -> bool:
     """Return whether a dump has as many words, and each is plainly the text's."""
-    whole = tokens.whole()
-    in_words = zip(whole.pieces, whole.words, strict=True)
+    joined_tokens = tokens.whole()
+    in_words = zip(joined_tokens.pieces, joined_tokens.words, strict=True)
     token_words = [unescaped(piece) for piece, word in in_words if word >= 0]
     if len(token_words) != len(words):
         return False

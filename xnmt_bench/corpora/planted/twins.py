@@ -128,8 +128,8 @@ class Twins(CorpusView):
         target_places = (0, len(target_words) - 1)
         planted: tuple[Planted, ...] = ()
         for n, slot in enumerate(SLOTS):
-            others = self._other_links(n, link), _others(CUES, n, cue)
-            planted += (Planted(slot, target_places[n], links[n], cue_place, *others),)
+            other_words = self._other_links(n, link), _others(CUES, n, cue)
+            planted += (Planted(slot, target_places[n], links[n], cue_place, *other_words),)
         # Only what says the true mark decides it.
         link_says, cue_says = hides in ("nothing", "cue"), hides in ("nothing", "link")
         deciding = {p.word: frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted}
