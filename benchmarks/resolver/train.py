@@ -158,12 +158,12 @@ def _count(
                 word = name_words(passage.tokens, mention)[0]
                 named.add((word, pronouns[chain].most_common(1)[0][0], chain))
             elif mention.kind == "noun" and kind:
-                people[passage.tokens[mention.head].lower, kind.endswith("_PER")] += 1
+                people[passage.tokens[mention.last].lower, kind.endswith("_PER")] += 1
         genders.update((word, gender) for word, gender, _ in named)
         for mention in passage.mentions:
             # LitBank leaves out nouns that name no person, place or vehicle.
             if mention.kind == "noun" and mention not in chains:
-                people[passage.tokens[mention.head].lower, False] += 1
+                people[passage.tokens[mention.last].lower, False] += 1
     return genders, people
 
 

@@ -6,9 +6,9 @@ from support.configurations import configure
 from support.listed_pairs import ListedPairs
 from support.paths import DATA
 from xnmt_bench.corpora.gold import GoldCorpus, read_pairs
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.errors import ConfigError, DataError
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.schema import check

@@ -8,9 +8,9 @@ from xnmt_bench.corpora.formats.fairseq import FairseqBinCorpus
 from xnmt_bench.corpora.formats.parcorfull import ParCorFull
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.gold import GoldCorpus
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.text import TextCorpus
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.pipeline.job import Job
 
 FIXTURES = ROOT / "tests" / "fixtures" / "fairseq"

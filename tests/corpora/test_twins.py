@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, MIRRORS, OPENINGS, ToyTwins, Twins
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.view import CorpusView
+from xnmt_bench.corpora.view import CorpusView, ReversedCorpus
 
 SIZES = {"train": 400, "valid": 20, "test": 60}
 HIDES = ("nothing", "cue", "link", "all")

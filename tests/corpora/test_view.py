@@ -4,10 +4,10 @@ import pytest
 
 from xnmt_bench.corpora.formats.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.gold import GoldCorpus
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.metrics.antecedent.weights import PassageCorpus
 from xnmt_bench.nmt.context.divided import DividedCorpus
 from xnmt_bench.pipeline.job import _Targets

@@ -7,9 +7,9 @@ import pytest
 
 from support.configurations import configure
 from xnmt_bench.corpora.formats.alignment import Alignment, counts_from_one
-from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Corpus, Gold
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import flipped
 from xnmt_bench.metrics.aer.counts import about_reading
 from xnmt_bench.nmt.fairseq.subwords import DictionarySubwords
 from xnmt_bench.pipeline.doubts import about_decisions, about_pairs, about_texts

@@ -3,9 +3,9 @@
 import pytest
 
 from support.coreference_rows import ROWS, ListedChains
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import create
 from xnmt_bench.resolvers.examples import (

@@ -22,7 +22,7 @@ from xnmt_bench.parquet import write_table
 from xnmt_bench.parsing import parse_number
 from xnmt_bench.sheets.consistency import ConsistencySheet
 from xnmt_bench.sheets.files import Sheet, read_filled, read_key, to_csv, write_sheet
-from xnmt_bench.sheets.page import sheet_page
+from xnmt_bench.sheets.make import sheet_page
 from xnmt_bench.sheets.sheet import Item, Question, ShownText, share_equally
 from xnmt_bench.sheets.triggers import TriggersSheet
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from itertools import zip_longest
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages, named_split
 from xnmt_bench.corpora.tokens import BLANKS
@@ -43,6 +45,23 @@ def lines(path: Path) -> Iterator[bytes]:
                 yield line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(path, number + 1, f"damaged gzip: {error}") from None
+
+
+@contextmanager
+def packed_text(path: Path, level: int = 9) -> Iterator[IO[str]]:
+    """Open a gzip file to write text.
+
+    Args:
+        path: the file.
+        level: how hard to pack it, from 1 to 9.
+    """
+    # Without name and date, so that equal texts are equal bytes.
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", level, raw, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8") as file,
+    ):
+        yield file
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.text import json_object
+from xnmt_bench.corpora.text import json_object, packed_text
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.dumps.base import Dump, number_array
 from xnmt_bench.errors import DataError
@@ -131,12 +129,7 @@ def written(sentences: Iterable[Weighed], path: Path, attention: bool) -> Iterat
         path: the file, which is packed.
         attention: whether weights are shares of each step.
     """
-    # Without the date, so that equal sentences are equal bytes.
-    with (
-        path.open("wb") as raw,
-        gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding="utf-8") as file,
-    ):
+    with packed_text(path, level=1) as file:
         file.write(json.dumps(HEADER | {"attention": attention}) + "\n")
         for sentence in sentences:
             file.write(json.dumps(_told(sentence), ensure_ascii=False) + "\n")

@@ -52,15 +52,6 @@ def by_form(masculine: str, feminine: str, neuter: str = "") -> dict[str, Gender
     return {form: gender for gender, words in by_gender.items() for form in words.split()}
 
 
-def listed(
-    words: Sequence[str], chosen: Sequence[int], pronouns: Mapping[str, Gender]
-) -> GenderEvidence | None:
-    """Return the gender of the first chosen word in a list of pronouns, all in lower case."""
-    # Punctuation hangs on words where text is not tokenised.
-    forms = (stripped(words[place]).lower() for place in chosen)
-    return next((GenderEvidence(pronouns[form], form) for form in forms if form in pronouns), None)
-
-
 class Morphology(ABC):
     """Of one language; a plug-in declares one in the entry-point group `xnmt_bench.morphologies`.
 
@@ -68,12 +59,15 @@ class Morphology(ABC):
         language: such as `de`.
         version: of the rules and of the dictionary; another one may give other genders.
         first_word: of an entity of several words, only the first's translation is looked at.
+        pronouns: the genders of pronouns by their forms, in lower case; the first masculine form is
+            the nominative. Empty where they need more than a list.
         usual: whether its language takes it, unless told otherwise.
     """
 
     language: ClassVar[str]
     first_word: ClassVar[bool] = False
     usual: ClassVar[bool] = True
+    pronouns: ClassVar[Mapping[str, Gender]] = {}
     version: str
 
     @abstractmethod
@@ -98,7 +92,16 @@ class Morphology(ABC):
             chosen: places of the words that are linked to a pronoun, not all of them pronouns.
             personal: it stands for a person, so that a masculine or neuter form is masculine.
         """
-        return self.gender(words, chosen)
+        if not self.pronouns:
+            return self.gender(words, chosen)
+        # Punctuation hangs on words where text is not tokenised.
+        forms = (stripped(words[place]).lower() for place in chosen)
+        form = next((form for form in forms if form in self.pronouns), "")
+        masculine = [form for form, gender in self.pronouns.items() if gender == "m"]
+        # All masculine forms but the nominative may be neuter, so of a thing they do not tell.
+        if not form or (form in masculine[1:] and not personal):
+            return None
+        return GenderEvidence(self.pronouns[form], form)
 
     def entity_gender(
         self, entity: str, words: Sequence[str], chosen: Sequence[int], personal: bool = True

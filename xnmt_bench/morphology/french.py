@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, by_form, versions
@@ -79,10 +80,8 @@ def _analysed(text: str) -> Any:
 
 def _tokens(words: Sequence[str], chosen: Sequence[int]) -> list[Any]:
     """Return the tagger's tokens that are part of chosen words."""
-    starts, place = [], 0
-    for word in words:
-        starts.append(place)  # in characters, as the tagger counts
-        place += len(word) + 1
+    # In characters, as the tagger counts.
+    starts = [0, *accumulate(len(word) + 1 for word in words)]
     spans = [(starts[n], starts[n] + len(words[n])) for n in chosen]
     return [
         token

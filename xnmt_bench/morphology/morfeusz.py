@@ -11,7 +11,6 @@ from xnmt_bench.morphology.base import (
     GenderEvidence,
     Morphology,
     by_form,
-    listed,
     stripped,
     versions,
 )
@@ -22,8 +21,6 @@ NOUN, SINGULAR, NOMINATIVE, SURNAME = "subst", "sg", "nom", "nazwisko"
 PERSON, LITTLE = "m1", "ek"
 MASCULINE = ("m1", "m2", "m3")  # persons, animals, things
 GENDERS: Mapping[str, Gender] = {**dict.fromkeys(MASCULINE, "m"), "f": "f", "n": "n"}
-PRONOUNS = by_form("on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to")
-ALSO_NEUTER = ("jego", "niego", "jemu", "niemu", "mu", "go")
 
 
 class Morfeusz(Morphology):
@@ -36,6 +33,9 @@ class Morfeusz(Morphology):
     """
 
     language: ClassVar[str] = "pl"
+    pronouns: ClassVar[Mapping[str, Gender]] = by_form(
+        "on jego niego jemu niemu mu go", "ona jej niej ją nią", "ono to"
+    )
 
     def __init__(self) -> None:
         self.version = f"{versions('Polish', 'morphology', PACKAGE)}, rules {RULES}"
@@ -43,16 +43,9 @@ class Morfeusz(Morphology):
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""
         tokens = [stripped(words[place]) for place in chosen]
-        nouns = ((_noun(token), token) for token in tokens if token.lower() not in PRONOUNS)
+        nouns = ((_noun(token), token) for token in tokens if token.lower() not in self.pronouns)
         first = next((GenderEvidence(gender, token) for gender, token in nouns if gender), None)
         return first or self.pronoun_gender(words, chosen)
-
-    def pronoun_gender(
-        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> GenderEvidence | None:
-        """Return the gender by a list. For a thing, `jego` and the like may be neuter: None."""
-        evidence = listed(words, chosen, PRONOUNS)
-        return None if evidence and not personal and evidence.by in ALSO_NEUTER else evidence
 
 
 @cache

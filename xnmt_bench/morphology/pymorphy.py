@@ -11,7 +11,6 @@ from xnmt_bench.morphology.base import (
     GenderEvidence,
     Morphology,
     by_form,
-    listed,
     stripped,
     versions,
 )
@@ -70,18 +69,6 @@ class Pymorphy(Morphology):
         if evidence := self.pronoun_gender(words, chosen):
             return evidence
         return next((GenderEvidence(GENDERS[tag.gender], token) for tag, token in gendered), None)
-
-    def pronoun_gender(
-        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> GenderEvidence | None:
-        """Return the gender by the list. For a thing, `его` and the like may be neuter: None."""
-        evidence = listed(words, chosen, self.pronouns)
-        return None if evidence and not personal and evidence.by in self._also_neuter else evidence
-
-    @property
-    def _also_neuter(self) -> list[str]:
-        """All masculine forms but the first, the nominative."""
-        return [form for form, gender in self.pronouns.items() if gender == "m"][1:]
 
 
 class PymorphyUkrainian(Pymorphy):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, by_form, listed, stripped
+from xnmt_bench.morphology.base import Gender, GenderEvidence, Morphology, by_form, stripped
 
 RULES = 3  # raise it when a rule gives other genders
 DETERMINERS = by_form(
     "el un al del este ese aquel nuestro otro algún ningún todo mismo",
     "la una esta esa aquella nuestra otra alguna ninguna toda misma",
 )
-PRONOUNS = by_form("él", "ella", "ello esto eso")
 STRESSED = ("ama", "agua", "alma", "águila", "área")  # feminine behind `el`
 REACH = 2  # words between a determiner and its noun, at most, with the noun itself
 # The longest that fits decides; those of no gender stand for both (`la atleta`, `el atleta`).
@@ -31,11 +30,13 @@ class Spanish(Morphology):
 
     language: ClassVar[str] = "es"
     version = f"rules {RULES}"
+    # Clitics and articles are ambiguous.
+    pronouns: ClassVar[Mapping[str, Gender]] = by_form("él", "ella", "ello esto eso")
 
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
         """Return the genders of some words of a sentence; see `Morphology.gender`."""
         forms = [stripped(word).lower() for word in words]
-        nouns = [place for place in chosen if forms[place] not in (*DETERMINERS, *PRONOUNS)]
+        nouns = [place for place in chosen if forms[place] not in (*DETERMINERS, *self.pronouns)]
         if not nouns and (pronoun := self.pronoun_gender(words, chosen)):
             return pronoun
         if stressed := [forms[place] for place in nouns if forms[place] in STRESSED]:
@@ -50,12 +51,6 @@ class Spanish(Morphology):
                 return GenderEvidence(DETERMINERS[form], form)
         endings = ((_ending(forms[place]), forms[place]) for place in nouns)
         return next((GenderEvidence(gender, form) for gender, form in endings if gender), None)
-
-    def pronoun_gender(
-        self, words: Sequence[str], chosen: Sequence[int], personal: bool = True
-    ) -> GenderEvidence | None:
-        """Return the gender of `él` and `ella`; clitics and articles are ambiguous."""
-        return listed(words, chosen, PRONOUNS)
 
 
 def _ending(form: str) -> Gender | None:

@@ -15,9 +15,8 @@ import pyarrow as pa
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
-from xnmt_bench.corpora.view import CorpusView
+from xnmt_bench.corpora.view import CorpusView, ReversedCorpus
 from xnmt_bench.device import Room, check_precision, find_device
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import NotApplicable

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from io import TextIOWrapper
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import IO
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.text import present, text_lines
+from xnmt_bench.corpora.text import packed_text, present, text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.registry import create, entries
@@ -75,20 +73,9 @@ def resolve_file(
     return counts
 
 
-@contextmanager
-def _open_for_writing(path: Path) -> Iterator[IO[str]]:
+def _open_for_writing(path: Path) -> AbstractContextManager[IO[str]]:
     """Open a file to write, packed if it ends in `.gz`, as readers expect."""
-    if path.suffix != ".gz":
-        with path.open("w", encoding="utf-8") as file:
-            yield file
-        return
-    # Without name and time, so that the same clusters have the same bytes, and fingerprint.
-    with (
-        path.open("wb") as packed,
-        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as content,
-        TextIOWrapper(content, encoding="utf-8") as file,
-    ):
-        yield file
+    return packed_text(path) if path.suffix == ".gz" else path.open("w", encoding="utf-8")
 
 
 def _sentences(path: Path) -> Iterator[Sentence]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.tokens import WORD
 
 Span = tuple[int, int]  # first and last word of a mention, both inclusive, counted from 0
 Cluster = tuple[Span, ...]
@@ -67,10 +67,4 @@ def clusters_of_words(
 
 def character_starts(text: str) -> list[int]:
     """Return the character at which each word between blanks begins, and the text's length."""
-    starts, place = [], 0
-    for word in split_words(text):
-        # From behind the word before, since a word may come twice.
-        place = text.index(word, place)
-        starts.append(place)
-        place += len(word)
-    return [*starts, len(text)]
+    return [*(match.start() for match in WORD.finditer(text)), len(text)]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import tee
 from typing import Any, Literal
 
-from xnmt_bench.corpora.reversed import ReversedCorpus
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.corpora.view import CorpusView
+from xnmt_bench.corpora.view import CorpusView, ReversedCorpus
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.morphology import stripped
 from xnmt_bench.resolvers.base import Clusters, Resolver

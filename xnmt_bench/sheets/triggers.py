@@ -55,12 +55,9 @@ class TriggersSheet(SheetKind):
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the entities of each system's translations; see `SheetKind`."""
         for measured, rows in judged_translations(measurements):
-            relevance_of = {
-                column: read_table(path)["relevance"].to_pylist()
-                for column, path in relevance_files(
-                    measured, RELEVANCE_FILE, BLIND_EXPLAINER
-                ).items()
-            }
+            files = relevance_files(measured, RELEVANCE_FILE, BLIND_EXPLAINER)
+            tables = {column: read_table(path) for column, path in files.items()}
+            relevance_of = {name: table["relevance"].to_pylist() for name, table in tables.items()}
             entities = set[tuple[int, ...]]()
             for place, row in enumerate(rows):
                 # Several pronouns may stand for an entity; the first decides whether they agree.

@@ -12,6 +12,8 @@ import numpy as np
 from xnmt_bench.corpora.sentence import Links
 from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR
 
+ROUNDING = 1e-5  # relative: uniform weights that were rounded are still uniform
+
 
 def tokens_of_pieces(words: Sequence[int]) -> list[int]:
     """Return which token of the sentence in words each piece belongs to, from 0.
@@ -97,6 +99,23 @@ def as_shares(weights: np.ndarray, empty: float = 0.0) -> np.ndarray:
     positive = np.maximum(np.nan_to_num(weights), 0)
     sums = positive.sum(-1, keepdims=True)
     return np.divide(positive, sums, out=np.full_like(positive, empty), where=sums > 0)
+
+
+def significant(weights_IN: np.ndarray, whole_matrix: bool = False) -> np.ndarray:
+    """Drop insignificant weights, and scale the others so that the greatest is 1.
+
+    After Dinarelli et al. (2024), section 3.3. A weight at or below 1/N is dropped, which a uniform
+    distribution over the N words would give.
+
+    Args:
+        weights_IN: raw weights of I words over the N words of one context sentence.
+        whole_matrix: divide by the greatest weight of the matrix, not of each row.
+    """
+    if not weights_IN.size:
+        return weights_IN
+    kept = np.where(weights_IN > (1 + ROUNDING) / weights_IN.shape[1], weights_IN, 0.0)
+    greatest = kept.max() if whole_matrix else kept.max(axis=1, keepdims=True)
+    return np.divide(kept, greatest, out=np.zeros_like(kept), where=greatest > 0)
 
 
 def best_links(

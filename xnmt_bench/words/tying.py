@@ -83,12 +83,9 @@ def _by_letters(
 
 def _alike(tokens: Tokens, words: Sequence[str]) -> bool:
     """Return whether a dump has as many words, and each is plainly the text's."""
-    in_words = tokens.whole()
-    token_words = [
-        unescaped(piece)
-        for piece, word in zip(in_words.pieces, in_words.words, strict=True)
-        if word >= 0
-    ]
+    joined_tokens = tokens.whole()
+    in_words = zip(joined_tokens.pieces, joined_tokens.words, strict=True)
+    token_words = [unescaped(piece) for piece, word in in_words if word >= 0]
     if len(token_words) != len(words):
         return False
     differs = [

@@ -57,9 +57,7 @@ class Tokens:
             # The first piece begins a word even where its mark is missing.
             current += begins or current < 0
             words.append(current)
-        if eos:
-            return cls((*pieces, EOS_TOKEN), (*words, NO_WORD), joined(pieces))
-        return cls(tuple(pieces), tuple(words), joined(pieces))
+        return cls((*pieces, *[EOS_TOKEN] * eos), (*words, *[NO_WORD] * eos), joined(pieces))
 
     def __len__(self) -> int:
         return len(self.pieces)

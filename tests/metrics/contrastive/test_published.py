@@ -8,7 +8,7 @@ import pytest
 
 from support.paths import DATA
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.suites.contrastive.files import read_groups
+from xnmt_bench.corpora.suites.contrastive.published import read_groups
 from xnmt_bench.corpora.suites.contrastive.reading import read_sets
 from xnmt_bench.nmt.comparing import compare, parts
 from xnmt_bench.pipeline.inputs import READERS

@@ -15,7 +15,7 @@ from xnmt_bench.metrics.coref_attention.link_attention import (
     PlacedMention,
     coref_scores,
 )
-from xnmt_bench.words.significance import significant
+from xnmt_bench.words.pieces import significant
 
 NONE = frozenset()
 

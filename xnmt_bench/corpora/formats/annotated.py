@@ -42,26 +42,20 @@ def read_annotated(path: Path) -> list[Annotated]:
         DataError: a column is missing or a label neither 0 nor 1, with file and line.
     """
     annotated: list[Annotated] = []
+    names: list[str] | None = None  # of labels
     for line, cells in csv_rows(path, NEEDED):
-        row_labels = {
-            # Other columns, such as a comment, give None here.
-            name: LABELS.get(cell)
-            for name, cell in cells.items()
-            if name not in NOT_LABELS
-        }
-        first_labels = (
+        # Other columns, such as a comment, give None here.
+        values = {name: LABELS.get(cell) for name, cell in cells.items() if name not in NOT_LABELS}
+        if names is None:
             # The first row decides which columns are labels; all others have to follow.
-            annotated[0].labels
-            if annotated
-            else {n: x for n, x in row_labels.items() if x is not None}
-        )
-        if wrong := [name for name in first_labels if row_labels[name] is None]:
+            names = [name for name, value in values.items() if value is not None]
+        if wrong := [name for name in names if values[name] is None]:
             first = "a label, as its first cell is 0 or 1; drop the column if it is none"
             problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({first})"
             raise DataError(path, line, problem)
         if not visible(cells[SOURCE]):
             raise DataError(path, line, f"{SOURCE} is empty")
-        labels = {name: bool(row_labels[name]) for name in first_labels}
+        labels = {name: bool(values[name]) for name in names}
         annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return annotated
 

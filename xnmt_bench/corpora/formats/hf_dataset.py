@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -159,11 +158,7 @@ class HFDataset(Corpus):
             DataError: the data set is not there, or the hub cannot be reached.
         """
         datasets = import_extra("datasets", "datasets")
-        if (
-            os.sep in self._path
-            and Path(self._path).is_absolute()
-            and not Path(self._path).is_dir()
-        ):
+        if Path(self._path).is_absolute() and not Path(self._path).is_dir():
             raise DataError(self._path, None, "no such folder")
         try:
             return datasets.load_dataset_builder(self._path, self._subset, revision=self._revision)

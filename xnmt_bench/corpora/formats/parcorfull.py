@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,25 +29,6 @@ class Side:
 
     tokens: list[str]
     mentions: Sequence[Mention]
-
-
-@dataclass
-class Statistics:
-    """Counts of one side, to be laid beside the paper's Table 1.
-
-    Attributes:
-        tokens: the corpus's own.
-        mentions: those that belong to a chain.
-        mention_tokens: tokens of mentions.
-        matched: those of them that the system's tokenisation has unchanged.
-    """
-
-    sentences: int = 0
-    tokens: int = 0
-    mentions: int = 0
-    chains: int = 0
-    mention_tokens: int = 0
-    matched: int = 0
 
 
 class ParCorFull(Corpus):
@@ -88,26 +70,30 @@ class ParCorFull(Corpus):
         yield from self._test if split == "test" else self._training.sentences(split)
 
     @cached_property
-    def statistics(self) -> dict[str, Statistics]:
-        """Counts of each side, by language."""
-        statistics = {language: Statistics() for language in languages(self)}
+    def statistics(self) -> dict[str, Counter[str]]:
+        """Counts of each side by language, to be laid beside the paper's Table 1.
+
+        Tokens are the corpus's own, mentions those that belong to a chain. Tokens of mentions are
+        matched if the system's tokenisation has them unchanged.
+        """
+        statistics = {language: Counter[str]() for language in languages(self)}
         # Documents name their chains alike, so a chain is known by its document too.
         chains: dict[str, set[tuple[str, str]]] = {language: set() for language in statistics}
         for document, pairs in self._documents():
             for language, side in (s for pair in pairs for s in zip(statistics, pair, strict=True)):
                 words, place = self._retokenised(side.tokens, language)
                 mentioned = [i for mention in side.mentions for i in mention.words]
-                counts = statistics[language]
-                counts.sentences += 1
-                counts.tokens += len(side.tokens)
-                counts.mentions += len(side.mentions)
-                counts.mention_tokens += len(mentioned)
-                counts.matched += sum(
-                    i in place and words[place[i]] == side.tokens[i] for i in mentioned
+                matched = (i in place and words[place[i]] == side.tokens[i] for i in mentioned)
+                statistics[language].update(
+                    sentences=1,
+                    tokens=len(side.tokens),
+                    mentions=len(side.mentions),
+                    mention_tokens=len(mentioned),
+                    matched=sum(matched),
                 )
                 chains[language] |= {(document, mention.chain) for mention in side.mentions}
         for language, counts in statistics.items():
-            counts.chains = len(chains[language])
+            counts["chains"] = len(chains[language])
         return statistics
 
     def words(self, text: str, language: str) -> str:
@@ -125,11 +111,11 @@ class ParCorFull(Corpus):
         """Return counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
         for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
-            matched = 100 * statistics.matched / max(1, statistics.mention_tokens)
+            matched = 100 * statistics["matched"] / max(1, statistics["mention_tokens"])
+            names = ("sentences", "tokens", "mentions", "chains")
+            counted = ", ".join(f"{statistics[name]} {name}" for name in names)
             yield (
-                f"{language}: {statistics.sentences} sentences, {statistics.tokens} tokens, "
-                f"{statistics.mentions} mentions, {statistics.chains} chains "
-                f"(Table 1 of the paper: {paper}); {matched:.1f} % "
+                f"{language}: {counted} (Table 1 of the paper: {paper}); {matched:.1f} % "
                 "of the mentions' tokens are unchanged in the tokenised raw text"
             )
 

@@ -126,17 +126,10 @@ class Twins(CorpusView):
         text = f"{opening} : {sentence.target} ; {closing}"
         target_words = split_words(text)
         target_places = (0, len(target_words) - 1)
-        planted = tuple(
-            Planted(
-                slot,
-                target_places[n],
-                links[n],
-                cue_place,
-                self._other_links(n, link),
-                _others(CUES, n, cue),
-            )
-            for n, slot in enumerate(SLOTS)
-        )
+        planted: tuple[Planted, ...] = ()
+        for n, slot in enumerate(SLOTS):
+            other_words = self._other_links(n, link), _others(CUES, n, cue)
+            planted += (Planted(slot, target_places[n], links[n], cue_place, *other_words),)
         # Only what says the true mark decides it.
         link_says, cue_says = hides in ("nothing", "cue"), hides in ("nothing", "link")
         deciding = {p.word: frozenset([p.link] * link_says + [p.cue] * cue_says) for p in planted}

@@ -19,9 +19,9 @@ from typing import Any
 from xnmt_bench.corpora.sentence import Links, Sentence, Split
 from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.corpora.toy.grammar import Clause, NounPhrase, Phrase, Property, gold, word
+from xnmt_bench.corpora.toy.grammar import Clause, NounPhrase, Phrase, Property, gold
 from xnmt_bench.corpora.toy.lexicon import Dice
-from xnmt_bench.corpora.toy.sentences import STOP, Document, ToyCorpus
+from xnmt_bench.corpora.toy.sentences import AND, STOP, Document, ToyCorpus
 from xnmt_bench.options import Chance, Count, Seed, Text
 
 KIND = "toy_coreference"
@@ -120,9 +120,8 @@ class FarDocument(Document):
         middle = Property(f"{chain}.m", between, dice.pick(words.adjectives))
         again = replace(subject, id=f"{chain}.r", form="pronoun")
         last = Property(f"{chain}.so", again, dice.pick(words.adjectives), "subordinate")
-        both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
         because = self._conjunction("because", "weil", f"{chain}.so")
-        return first.render() + both + middle.render() + because + last.render() + STOP
+        return first.render() + AND + middle.render() + because + last.render() + STOP
 
 
 def link_far_words(source: str, translation: str) -> Links:

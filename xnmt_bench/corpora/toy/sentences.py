@@ -35,6 +35,7 @@ READER = "reader"  # the coreference chain of who is addressed
 # Kept beyond a corpus, since each job of a sweep opens its own. One at a time, since it is large.
 _training_texts: dict[str, TrainingTexts] = {}
 STOP, QUESTION = (Phrase(word(m, "end", "end"), word(m, "end", "end", "end")) for m in ".?")
+AND = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
 
 
 class ToyCorpus(Corpus):
@@ -287,10 +288,9 @@ class Document:
         first = self._clause(self._refer(self._people[0]))
         # `does too` repeats verb and object in the present.
         first.tense, first.fronted, first.adverb = "present", False, None
-        both = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
         subject = self._refer(self._people[1], pronoun=0)
         tail = Ellipsis(first.id, subject, first.verb, first.object)
-        return first.render() + both + tail.render() + STOP
+        return first.render() + AND + tail.render() + STOP
 
     def _elliptical(self) -> Phrase:
         """Return an ellipsis whose verb stands in the sentence before."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from xnmt_bench.corpora.formats.alignment import Alignment, to_pharaoh
-from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Gold, Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.view import flipped
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links

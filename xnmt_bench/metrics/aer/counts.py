@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from xnmt_bench.corpora.formats.alignment import Alignment
-from xnmt_bench.corpora.reversed import flipped
 from xnmt_bench.corpora.sentence import Links
+from xnmt_bench.corpora.view import flipped
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.measuring.units import Bounds, Units
 

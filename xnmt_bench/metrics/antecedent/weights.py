@@ -20,8 +20,7 @@ from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import fingerprint
-from xnmt_bench.words.pieces import as_shares, count_through, to_words
-from xnmt_bench.words.significance import significant
+from xnmt_bench.words.pieces import as_shares, count_through, significant, to_words
 
 
 class PassageCorpus(CorpusView):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from xnmt_bench.corpora.suites.contrastive.files import read_groups
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, to_lines
+from xnmt_bench.corpora.suites.contrastive.published import read_groups
 from xnmt_bench.corpora.suites.contrastive.reading import BUILT, OWN, find_sets, require_pair
 from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing

@@ -14,7 +14,7 @@ import numpy as np
 from xnmt_bench.corpora.function_words import is_function
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.measuring.units import Bounds, Units
-from xnmt_bench.words.significance import ROUNDING
+from xnmt_bench.words.pieces import ROUNDING
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.progress import track
 from xnmt_bench.registry import create
 from xnmt_bench.store import Stage, write_atomically
-from xnmt_bench.words.significance import significant
+from xnmt_bench.words.pieces import significant
 
 log = logging.getLogger(__name__)
 EXAMPLES = "examples.json"

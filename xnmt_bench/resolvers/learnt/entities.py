@@ -87,7 +87,7 @@ def _same(tokens: Sequence[Token], entity: Entity, mention: Mention) -> bool:
             return False
         return any(
             other.kind == "noun"
-            and tokens[other.head].lower == tokens[mention.head].lower
+            and tokens[other.last].lower == tokens[mention.last].lower
             # `his car` and `her car` are two cars.
             and tokens[other.first].lower in {*INDEFINITE, "the", tokens[mention.first].lower}
             for other in entity.mentions

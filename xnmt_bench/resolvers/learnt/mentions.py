@@ -36,8 +36,8 @@ class Mention:
 
     Attributes:
         kind: a pronoun, a name, or a common noun with its determiner.
-        first, last: its tokens, both inclusive.
-        head: the token that stands for it: a pronoun, a name's last word, a noun.
+        first, last: its tokens, both inclusive. The last one stands for it: a pronoun, a noun, a
+            name's last word.
         pronoun: which pronoun it is, by its subject form, such as `he` for `his`.
         role: subject, object, possessive, prepositional, reflexive or other, by its neighbours.
     """
@@ -45,7 +45,6 @@ class Mention:
     kind: Kind
     first: int
     last: int
-    head: int
     pronoun: str
     role: str
 
@@ -60,34 +59,31 @@ def find_mentions(tokens: Sequence[Token]) -> list[Mention]:
     # Evidence of the text itself on whether a sentence's first word is a name.
     lower_forms = {token.form for token in tokens if token.form.islower()}
     inner_names = {token.form for token in tokens if token.capitalised and not token.first}
+
+    def add(kind: Kind, first: int, last: int, pronoun: str = "") -> None:
+        mentions.append(Mention(kind, first, last, pronoun, _role(tokens, first, last)))
+
     n = 0
     while n < len(tokens):
         token = tokens[n]
         if is_pronoun(token):
-            pronoun = PRONOUNS[token.lower]
-            mentions.append(Mention("pronoun", n, n, n, pronoun, _role(tokens, n, n)))
+            add("pronoun", n, n, PRONOUNS[token.lower])
             # From the pronoun on, so that `his` itself stays a mention within `his car`.
             if token.lower in POSSESSIVES and (last := _noun_end(tokens, n)) is not None:
-                mentions.append(Mention("noun", n, last, last, "", _role(tokens, n, last)))
+                add("noun", n, last)
             n += 1
-        # Before names, since a determiner may begin either a noun phrase or a name.
-        elif token.lower in DETERMINERS:
-            last = _name_end(tokens, n + 1, lower_forms, inner_names)
-            start = n if token.lower == "the" else n + 1  # `that Anna came`
-            noun = _noun_end(tokens, n)
-            if noun is not None and (last is None or noun > last):
-                mentions.append(Mention("noun", n, noun, noun, "", _role(tokens, n, noun)))
-                n = noun + 1
-            elif last is not None:
-                mentions.append(Mention("name", start, last, last, "", _role(tokens, start, last)))
-                n = last + 1
-            else:
-                n += 1
-        elif (last := _name_end(tokens, n, lower_forms, inner_names)) is not None:
-            mentions.append(Mention("name", n, last, last, "", _role(tokens, n, last)))
-            n = last + 1
-        else:
-            n += 1
+            continue
+        # A determiner may begin either a noun phrase or a name.
+        begins = token.lower in DETERMINERS
+        noun = _noun_end(tokens, n) if begins else None
+        name = _name_end(tokens, n + begins, lower_forms, inner_names)
+        if noun is not None and (name is None or noun > name):
+            add("noun", n, noun)
+            n = noun
+        elif name is not None:
+            add("name", n + (begins and token.lower != "the"), name)  # `that Anna came`
+            n = name
+        n += 1
     return mentions
 
 

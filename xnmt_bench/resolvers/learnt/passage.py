@@ -176,7 +176,7 @@ class Passage:
         same_sentence = tokens[mention.first].sentence == tokens[pronoun.first].sentence
         between = {name: sums[stop] - sums[start] for name, sums in self._sums.items()}
         in_between = self._between(start, stop)
-        head = tokens[mention.head]
+        head = tokens[mention.last]
         nouns = [m for m in entity.mentions if m.kind == "noun"]
         names = [m for m in entity.mentions if m.kind == "name"]
         fit = self._gender_fit(pronoun, entity, names)
@@ -260,7 +260,7 @@ class Passage:
         return next(named, None) is entity
 
     def _person(self, mention: Mention) -> float:
-        noun = self.tokens[mention.head].lower
+        noun = self.tokens[mention.last].lower
         # Certain by meaning, and rare nouns among them have no counts.
         if noun in GENDERED_NOUNS:
             return 5.0

@@ -88,10 +88,8 @@ def _item(
         and m.sentence >= entity.sentence
         and not (m.sentence == entity.sentence and set(m.head) & set(entity.head))
     )
-    other = next(other_nominals, None)
-    return Item(
-        number, place, entity.seen_from(number), None if other is None else other.seen_from(number)
-    )
+    other = next((nominal.seen_from(number) for nominal in other_nominals), None)
+    return Item(number, place, entity.seen_from(number), other)
 
 
 def _head(words: Sequence[str], span: Span, closed: frozenset[str]) -> Span:

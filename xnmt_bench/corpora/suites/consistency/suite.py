@@ -158,9 +158,5 @@ def left_out(path: Path, problems: Mapping[int, str]) -> None:
         log.warning("%s:%d: left out: %s", path, line, problem)
     # A wrong file would flood the log with its lines.
     if unlisted := list(problems)[LISTED:]:
-        log.warning(
-            "%s: %d more are left out, of lines %s",
-            path,
-            len(unlisted),
-            ", ".join(map(str, unlisted)),
-        )
+        numbers = ", ".join(map(str, unlisted))
+        log.warning("%s: %d more are left out, of lines %s", path, len(unlisted), numbers)

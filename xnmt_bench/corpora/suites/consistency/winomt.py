@@ -47,12 +47,13 @@ def winomt(data: Path, language: str) -> Suite:
         if not COUNT.fullmatch(place) or int(place) >= len(words):
             raise DataError(path, number, f"no word {place!r} among {len(words)}")
         if annotated is None:
-            pronoun = _first_pronoun(words, GENDERS[gender])
-            if pronoun is None:
+            genders = [PRONOUNS.get(bare(word)) for word in words]
+            if GENDERS[gender] not in genders:
                 raise DataError(path, number, f"no {gender} pronoun")
             # A line may be in both files, in one, or in none.
             subset_names = tuple(name for name, texts in subsets.items() if text in texts)
             entity = Entity((int(place),))
+            pronoun = genders.index(GENDERS[gender])
             item = Item(len(items), pronoun, entity, None, GENDERS[gender], subset_names)
         else:
             if number - 1 not in annotated:
@@ -72,10 +73,6 @@ def winomt(data: Path, language: str) -> Suite:
     # Without annotations it is another suite: one entity a sentence, of its first word alone.
     name = "winomt" if annotated is not None else "winomt, not annotated"
     return Suite.of(name, sources, items)
-
-
-def _first_pronoun(words: Sequence[str], gender: Gender) -> int | None:
-    return next((n for n, word in enumerate(words) if PRONOUNS.get(bare(word)) == gender), None)
 
 
 def _annotations(path: Path) -> dict[int, tuple[int, Item]]:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Corpus, Split, lang_pair, languages
 from xnmt_bench.corpora.suites.contrastive.build import build
-from xnmt_bench.corpora.suites.contrastive.contrapro import (
-    from_folder,
-    from_records,
-    pair_of_records,
-)
-from xnmt_bench.corpora.suites.contrastive.files import records_of
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.suites.contrastive.plain import read_plain
-from xnmt_bench.corpora.suites.contrastive.voita import from_voita
+from xnmt_bench.corpora.suites.contrastive.published import (
+    from_folder,
+    from_records,
+    from_voita,
+    pair_of_records,
+    records_of,
+)
 from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import DataError, XnmtError
 

@@ -1,24 +1,19 @@
-"""Sets of pronouns in ContraPro's form.
+"""The published contrastive sets, in their own forms.
 
-ContraPro is English `it` with German `er`, `sie` or `es` (Müller et al. 2018); the same form has
-English `it` and `they` with French `il`, `elle`, `ils` or `elles` (Lopes et al. 2020).
+Voita, Sennrich and Titov (2019) test deixis, lexical cohesion and ellipsis. ContraPro is English
+`it` with German `er`, `sie` or `es` (Müller et al. 2018); the same form has English `it` and `they`
+with French `il`, `elle`, `ils` or `elles` (Lopes et al. 2020).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from xnmt_bench.corpora.formats.clusters import letters
-from xnmt_bench.corpora.suites.contrastive.files import (
-    groups_of,
-    parse_distance,
-    read_groups,
-    records_of,
-)
 from xnmt_bench.corpora.suites.contrastive.group import (
     Antecedent,
     ContrastiveSet,
@@ -26,16 +21,127 @@ from xnmt_bench.corpora.suites.contrastive.group import (
     Variant,
     checked,
 )
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import json_at, text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
-from xnmt_bench.parsing import COUNT
+from xnmt_bench.parsing import COUNT, parse_count
 
-SOURCE = "en"  # in every published set of this form
+BETWEEN = re.compile(r"(?:^|\s)_eos(?=\s|$)")  # sentences of Voita et al.
+SOURCE = "en"  # in every published set of ContraPro's form
 # The end of a record's `corpus`, such as `opensubs1922-ende` and `UN-enfr`.
 PAIR = re.compile(r".*[^a-z]([a-z]{2})([a-z]{2})")
 UNKNOWN = ("?", "-1")  # distances
-COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")
+COLUMNS = ("group", "first_line", "variants", "pronoun", "distance")  # of groups.tsv
+
+
+def records_of(path: Path) -> list[Any]:
+    """Return the list that is in a JSON file, plain or gzip; a DataError where none is."""
+    records = json_at(path, 1, "\n".join(text for _, text in text_lines(path)))
+    if not isinstance(records, list):
+        raise DataError(path, None, "not a list of groups")
+    return records
+
+
+def groups_of(
+    path: Path, records: Sequence[Any], read: Callable[[dict[str, Any]], Group]
+) -> list[Group]:
+    """Return the groups of some records.
+
+    Args:
+        path: of the file, for messages.
+        records: as JSON has them.
+        read: returns the group of a record.
+
+    Raises:
+        DataError: a record lacks a field, or does not describe a group.
+    """
+    groups = []
+    for number, record in enumerate(records):
+        try:
+            groups.append(checked(read(record)))
+        except KeyError as error:
+            raise DataError(path, None, f"group {number}: no field {error}") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(path, None, f"group {number}: {error}") from None
+    return groups
+
+
+def parse_distance(value: Any, name: str) -> int | None:
+    """Return how many sentences back the context decides; None for null and -1, an unknown one.
+
+    Args:
+        value: as JSON has it.
+        name: of its field.
+
+    Raises:
+        ValueError: it is not a distance.
+    """
+    # Lopes et al. (2020) write -1 where no antecedent was found.
+    if value is None or value == -1:
+        return None
+    # `type` and not `isinstance`, since a bool is an int.
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def read_groups(path: Path) -> list[int]:
+    """Return numbers of groups, from 0, one a line.
+
+    Raises:
+        DataError: a line is not a group's number, or is there twice.
+    """
+    numbers, read = list[int](), set[int]()
+    for number, line in text_lines(path):
+        text = line.strip()
+        try:
+            numbers.append(parse_count(text))
+        except ValueError:
+            raise DataError(path, number, f"{text[:40]!r} is no group's number") from None
+        # A group that counts twice would be two of its unit.
+        if numbers[-1] in read:
+            raise DataError(path, number, f"group {text} is there twice")
+        read.add(numbers[-1])
+    return numbers
+
+
+def from_voita(path: Path, records: list[dict[str, Any]], lang_pair: str) -> ContrastiveSet:
+    """Read groups of `src`, `dst`, `true_ind`, `ctx_dist`; the last joined sentence is current.
+
+    Raises:
+        DataError: a group lacks a field, or source and target differ in sentences.
+    """
+    return ContrastiveSet(
+        path.name.split(".")[0], lang_pair, groups_of(path, records, _voita_group)
+    )
+
+
+def _voita_group(record: dict[str, Any]) -> Group:
+    *source_context, source = _sentences(record["src"])
+    if not isinstance(record["dst"], list):
+        raise ValueError("dst is no list of variants")
+    variants = []
+    for place, text in enumerate(record["dst"]):
+        *context, current = _sentences(text)
+        # A concatenation reads as many sentences on either side.
+        if len(context) != len(source_context):
+            raise ValueError(
+                f"variant {place} has {len(context) + 1} sentences, the source "
+                f"{len(source_context) + 1}"
+            )
+        variants.append(Variant(current, tuple(context)))
+    distance = parse_distance(record["ctx_dist"], "ctx_dist")
+    true = record["true_ind"]
+    if type(true) is not int:
+        raise ValueError(f"true_ind is {true!r}")
+    return Group(source, tuple(variants), true, tuple(source_context), distance=distance)
+
+
+def _sentences(text: str) -> list[str]:
+    sentences = [sentence.strip() for sentence in BETWEEN.split(text)]
+    if not all(sentences):
+        raise ValueError("a sentence is empty")
+    return sentences
 
 
 def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
@@ -135,22 +241,19 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
         if len(fields) != len(COLUMNS):
             raise DataError(path, number, f"{len(fields)} fields where {len(COLUMNS)} belong")
         *counts, pronoun, distance = fields
-        for name, value in zip(COLUMNS, [*counts, pronoun, distance], strict=True):
+        for name, value in zip(COLUMNS, fields, strict=True):
             free = name == "pronoun" or (name == "distance" and value in UNKNOWN)
             if not (free or COUNT.fullmatch(value)):
                 raise DataError(path, number, f"{name} {value[:40]!r} is no number")
+        back = None if distance in UNKNOWN else int(distance)
         group, first, size = map(int, counts)
-        yield _GroupRow((path, number), group, first, size, pronoun.lower(), _distance(distance))
-
-
-def _distance(text: str) -> int | None:
-    return None if text in UNKNOWN else int(text)
+        yield _GroupRow((path, number), group, first, size, pronoun.lower(), back)
 
 
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
     path = _existing(folder / "contrapro.json")
     first = 0
-    for number, group in enumerate(groups_of(path, records_of(path), _group)):
+    for number, group in enumerate(groups_of(path, records_of(path), _contrapro_group)):
         size = len(group.variants)
         columns = group.pronoun, group.distance, group.antecedent
         yield _GroupRow((path, None), number, first, size, *columns)
@@ -177,7 +280,7 @@ def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> C
     Raises:
         DataError: a group lacks a field, or the files beside it are of another length.
     """
-    groups = groups_of(path, records, _group)
+    groups = groups_of(path, records, _contrapro_group)
     stem = path.name.removesuffix(".gz").removesuffix(".json")
     chosen = path.with_name(f"{stem}.groups")
     numbers = read_groups(chosen) if chosen.is_file() else list(range(len(groups)))
@@ -209,7 +312,7 @@ def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group
     return replace(group, variants=variants, source_context=beside.source_context)
 
 
-def _group(record: dict[str, Any]) -> Group:
+def _contrapro_group(record: dict[str, Any]) -> Group:
     distance = parse_distance(record["ante distance"], "ante distance")
     # The true translation is the first variant.
     texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
