@@ -119,7 +119,7 @@ def test_what_is_shared_within_the_package_is_part_of_it(package):
         # What the explainers import of the models, directly or through others.
         *(
             (f"nmt/{name}.py", {Attention, GradientNorm, PredictionDifference})
-            for name in ("base", "output", "prefix", "decoding")
+            for name in ("base", "output", "decoding")
         ),
         ("nmt/training.py", set()),
         ("rules/topk.py", set()),

@@ -372,7 +372,9 @@ def test_states_go_on_with_less(transformer, tmp_path, monkeypatch):
     model, split = transformer.system.model, transformer.texts.split("test")
     expected = write_states(model, split, 20, tmp_path / "whole")
     refused = make_scarce(monkeypatch, model, "encode", 0)
-    states = write_states(model, split, 20, tmp_path / "parts", batch_tokens=4000)
+    room = Room(4000, cpu=1024, each=1)
+    monkeypatch.setattr("xnmt_bench.rules.states.states_room", lambda: room)
+    states = write_states(model, split, 20, tmp_path / "parts")
     assert refused
     np.testing.assert_allclose(states, expected, rtol=1e-4, atol=1e-5)
 

@@ -190,12 +190,11 @@ def fit(
         # One process, also where a scheduler has started several tasks.
         "plugins": [LightningEnvironment()],
     }
-    ranks = rank_and_ranks()[1]
     devices = lightning_ranks() or one_device
     trainer = pl.Trainer(
         accelerator=options.device.type,
         **devices | {"plugins": [_WholeOrNot(), *devices["plugins"]]},
-        accumulate_grad_batches=module.batches // ranks,
+        accumulate_grad_batches=module.batches // rank_and_ranks()[1],
         precision=options.precision,  # type: ignore[arg-type]
         logger=options.logger() if options.logger else False,
         callbacks=callbacks,

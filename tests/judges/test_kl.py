@@ -7,6 +7,7 @@ import torch
 from proxies.data import narrowest, open_decisions
 from proxies.lessons import ProxyTrainingOptions
 from support.systems import make_scarce, small_job
+from xnmt_bench.device import Room
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.judges.base_untuned import Base
@@ -33,9 +34,11 @@ def own_distributions(job, split, indices):
         yield job.system.model(batch)[0].softmax(-1).detach().double().numpy()
 
 
-def test_states_give_the_models_distributions(system, tmp_path):
+def test_states_give_the_models_distributions(system, tmp_path, monkeypatch):
     split, model = system.texts.split("test"), system.system.model
-    states_ND = write_states(model, split, 12, tmp_path / "states", batch_tokens=60)
+    room = Room(60, cpu=1024, each=1)  # a part of the sentences in one pass
+    monkeypatch.setattr("xnmt_bench.rules.states.states_room", lambda: room)
+    states_ND = write_states(model, split, 12, tmp_path / "states")
     p_NV = torch.softmax(model.logits(torch.from_numpy(np.array(states_ND))), -1).numpy()
     expected = np.concatenate(list(own_distributions(system, split, range(12))))
     np.testing.assert_allclose(p_NV, expected, rtol=1e-4, atol=1e-7)

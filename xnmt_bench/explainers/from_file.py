@@ -63,9 +63,8 @@ class FromFile(Explainer):
             if isinstance(sentence, DataError):
                 raise sentence
             sides = (sentence.source, sentence.target)
-            first = sentences.setdefault(
-                (sides[0].pieces[: sides[0].size], sides[1].pieces[: sides[1].size]), sentence
-            )
+            source, target = (side.pieces[: side.size] for side in sides)
+            first = sentences.setdefault((source, target), sentence)
             if not (
                 _are_close(first.weights_TS, sentence.weights_TS)
                 and _are_close(first.prefix_TT, sentence.prefix_TT)

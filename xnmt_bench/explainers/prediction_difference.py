@@ -2,16 +2,14 @@
 
 Under teacher forcing one row, with one embedding zeroed, answers for all steps at once. So a pair
 costs S + T rows: a source word's removal is encoded anew, a prefix word's shares the encoding and
-all steps before it. Captum's FeatureAblation does the ablating, on a switch for each word rather
-than on its embedding.
+all steps before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
-from captum.attr import FeatureAblation
 from torch import Tensor
 
 from xnmt_bench.explainers.base import Relevance, in_parts
@@ -58,14 +56,14 @@ class PredictionDifference(ObjectiveExplainer):
         return in_parts(batch, lambda s, t: positions // (s * t), ablated)
 
 
-Changed = tuple[Tensor, Tensor, Tensor]
-"""Rows and steps (X,) that a removed word changes, and the states (X, D) there."""
+Changed = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Rows, steps and removed words (X,), and the states (X, D) of these steps without the words."""
 
 
 class Ablation:
     """What the number of each step loses without each word.
 
-    Captum asks with R rows, row block after row block: b0 b1 .. b0 b1 .., one word less in each.
+    Words are removed one by one, each from all sentences that have it.
     """
 
     def __init__(
@@ -80,80 +78,54 @@ class Ablation:
         # Read once: a removed prefix word goes on from a fork of it.
         self._prefix = model.prefix(encoding)
         whole_BTD = self._prefix.read(self._switched.input_BTD)
-        self._whole_BT = self._value(whole_BTD, self._words_BTC)
+        self._whole_BT = objective.value(model, whole_BTD, self._words_BTC)
 
     def source(self) -> Tensor:
         """Return what is lost without each source word, (B, T, S)."""
-        rows, steps = self._now_BT.shape
-        together = self._positions // (rows * steps)
-        return self._lost(self._without_source, self._batch.source_BS.shape[1], together)
+        mask_BS = self._batch.source_mask_BS
+        (rows, steps), words_S = self._now_BT.shape, _places(mask_BS)
+        lost_BTS = self._whole_BT.new_zeros(rows, steps, len(words_S))
+        for words in words_S.split(max(1, self._positions // (rows * steps))):
+            # What is off in the padding of a shorter sentence changes nothing.
+            place_R, row_R = mask_BS[:, words].T.nonzero(as_tuple=True)
+            word_R = words[place_R]
+            encoding = self._switched.encoding(row_R, words_S != word_R[:, None])
+            states_RTD = self._model.decode(encoding, self._switched.input_BTD[row_R])
+            # Every step may change; only those that are explained reach the output layer.
+            of, step = self._now_BT[row_R].nonzero(as_tuple=True)
+            lost = self._lost(row_R[of], step, states_RTD[of, step])
+            lost_BTS[row_R[of], step, word_R[of]] = lost
+        return lost_BTS
 
     def inputs(self) -> Tensor:
         """Return what is lost without each decoder input, (B, T, T); input 0 is BOS: 0."""
         rows, steps = self._now_BT.shape
-        # BOS is never switched off.
-        parts = [self._whole_BT.new_zeros(rows, steps, 1)]
-        if steps > 1:
-            # All at once: `_changed` cuts them into blocks that fit.
-            parts.append(self._lost(self._without_input, steps - 1, steps - 1))
-        return torch.cat(parts, dim=2)
+        lost_BTT = self._whole_BT.new_zeros(rows, steps, steps)
+        for row, step, word, states in _together(self._changed(), self._positions):
+            lost_BTT[row, step, word] = self._lost(row, step, states)
+        return lost_BTT
 
-    def _value(self, states: Tensor, words: Tensor) -> Tensor:
-        return self._objective.value(self._model, states, words)
+    def _lost(self, row_X: Tensor, step_X: Tensor, states_XD: Tensor) -> Tensor:
+        """Return what the numbers of some steps lose, (X,), if these are their states."""
+        words_XC = self._words_BTC[row_X, step_X]
+        value_X = self._objective.value(self._model, states_XD, words_XC)
+        return self._whole_BT[row_X, step_X] - value_X
 
-    def _lost(self, value: Callable[[Tensor], Tensor], words: int, together: int) -> Tensor:
-        (rows, steps), device = self._now_BT.shape, self._now_BT.device
-        lost = FeatureAblation(value).attribute(
-            # A switch for each word, 1 for on; the baseline of 0 switches it off.
-            torch.ones(rows, words, device=device),
-            baselines=0.0,
-            perturbations_per_eval=min(words, max(1, together)),
-        )
-        return lost.view(rows, steps, words)
-
-    def _without_source(self, keep_RS: Tensor) -> Tensor:
-        """Encode anew without the words switched off; every step may change."""
-        rows_R = self._rows(keep_RS)
-        value_RT = self._whole_BT[rows_R]
-        # What is off in the padding of a shorter sentence changes nothing.
-        off_R = ((keep_RS == 0) & self._batch.source_mask_BS[rows_R]).any(1)
-        if off_R.any():
-            rows = rows_R[off_R]
-            encoding = self._switched.encoding(rows, keep_RS[off_R])
-            states = self._model.decode(encoding, self._switched.input_BTD[rows])
-            now_RT, some_RT = self._now_BT[rows], value_RT[off_R]
-            # Only steps that are explained reach the output layer.
-            some_RT[now_RT] = self._value(states[now_RT], self._words_BTC[rows][now_RT])
-            value_RT[off_R] = some_RT
-        return value_RT
-
-    def _without_input(self, keep_RX: Tensor) -> Tensor:
-        """Go on behind the steps before the word that is off; only those after it change."""
-        rows_R = self._rows(keep_RX)
-        value_RT = self._whole_BT[rows_R]
-        for row, step, states in _together(self._changed(rows_R, keep_RX), self._positions):
-            value_RT[row, step] = self._value(states, self._words_BTC[rows_R[row], step])
-        return value_RT
-
-    def _changed(self, rows_R: Tensor, keep_RX: Tensor) -> Iterator[Changed]:
-        """Yield the steps of some rows that a removed word changes, block by block of words."""
-        there_RX = self._batch.target_mask_BT[rows_R, 1:]
-        off_RX = (keep_RX == 0) & there_RX
-        # 0 is BOS and never off, so it marks rows without a removed word.
-        word_R = torch.where(off_RX.any(1), off_RX.int().argmax(1) + 1, 0)  # one in each row
+    def _changed(self) -> Iterator[Changed]:
+        """Yield the steps behind each removed prefix word, block by block of words."""
+        mask_BT = self._batch.target_mask_BT
         for start, stop in self._blocks():
-            some = ((word_R >= start) & (word_R < stop)).nonzero()[:, 0]
-            if len(some):
-                rows, keep_RL = rows_R[some], keep_RX[some, start - 1 :]
-                inputs = self._switched.inputs(rows, keep_RL, start)
-                # What stands before the block is the same in all rows, and has been read.
-                fork = self._prefix.fork(start, rows)
-                fork.encoding = self._switched.reading(fork.encoding, rows, keep_RL, start)
-                states = fork.read(inputs)
-                # The product is 0 from the removed word on: steps before it have not read it.
-                changed_RL = self._now_BT[rows, start:] & (keep_RL.cumprod(1) == 0)
-                row, step = changed_RL.nonzero(as_tuple=True)
-                yield some[row], step + start, states[row, step]
+            place_R, row_R = mask_BT[:, start:stop].T.nonzero(as_tuple=True)
+            word_R, step_L = place_R + start, _places(mask_BT)[start:]
+            keep_RL = step_L != word_R[:, None]
+            # What stands before the block is the same in all rows, and has been read.
+            fork = self._prefix.fork(start, row_R)
+            fork.encoding = self._switched.reading(fork.encoding, row_R, keep_RL, start)
+            states_RLD = fork.read(self._switched.inputs(row_R, keep_RL, start))
+            # Steps before the removed word have not read it.
+            changed_RL = self._now_BT[row_R, start:] & (step_L >= word_R[:, None])
+            of, step = changed_RL.nonzero(as_tuple=True)
+            yield row_R[of], step + start, word_R[of], states_RLD[of, step]
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield decoder inputs whose removals are read together, from the first of them on."""
@@ -170,9 +142,10 @@ class Ablation:
             yield start, start + count
             start += count
 
-    def _rows(self, keep_RX: Tensor) -> Tensor:
-        """Return the sentence that each row is of."""
-        return torch.arange(len(keep_RX), device=keep_RX.device) % len(self._now_BT)
+
+def _places(ids_BX: Tensor) -> Tensor:
+    """Return the places of ids in their rows, from 0, (X,)."""
+    return torch.arange(ids_BX.shape[1], device=ids_BX.device)
 
 
 def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
@@ -180,7 +153,7 @@ def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
     waiting: list[Changed] = []
     for part in changed:
         waiting.append(part)
-        if sum(len(row) for row, _, _ in waiting) >= most:
+        if sum(len(row) for row, *_ in waiting) >= most:
             yield _joined(waiting)
             waiting = []
     if waiting:
@@ -188,5 +161,5 @@ def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:
 
 
 def _joined(changed: list[Changed]) -> Changed:
-    row, step, states = (torch.cat(x) for x in zip(*changed, strict=True))
-    return row, step, states
+    row, step, word, states = (torch.cat(x) for x in zip(*changed, strict=True))
+    return row, step, word, states

@@ -29,10 +29,8 @@ class Random(Explainer):
         """Return one draw for each word and step."""
         source_BTS = torch.zeros(*batch.target_BT.shape, batch.source_BS.shape[1])
         input_BTT = torch.zeros(*batch.target_BT.shape, batch.target_BT.shape[1])
-        lengths = zip(
-            batch.source_mask_BS.sum(1).tolist(), batch.target_mask_BT.sum(1).tolist(), strict=True
-        )
-        for row, (s, t) in enumerate(lengths):
+        masks = (batch.source_mask_BS, batch.target_mask_BT)
+        for row, (s, t) in enumerate(zip(*(mask.sum(1).tolist() for mask in masks), strict=True)):
             # Drawn on the CPU, without the padding: neither device nor batch plays a part.
             generator = seeded(self.seed, batch.source_BS[row, :s], batch.target_BT[row, :t])
             source_BTS[row, :t, :s] = torch.rand(t, s, generator=generator)

@@ -70,13 +70,10 @@ class Explanation:
         tokens = [*self._readable(self.source_tokens), *prefix]
         labels = self._readable(self.labels)
         width = max(map(len, labels), default=0)
+        parts = [self.source_TS] if self.prefix_TT is None else [self.source_TS, self.prefix_TT]
+        rows = zip(labels, self.probabilities.tolist(), torch.cat(parts, dim=1), strict=True)
         lines = []
-        for step, (label, probability) in enumerate(
-            zip(labels, self.probabilities.tolist(), strict=True)
-        ):
-            relevance_X = self.source_TS[step]
-            if self.prefix_TT is not None:
-                relevance_X = torch.cat([relevance_X, self.prefix_TT[step]])
+        for label, probability, relevance_X in rows:
             best = torch.argsort(relevance_X.nan_to_num(-torch.inf), descending=True, stable=True)
             words = [
                 f"{tokens[i]} {relevance_X[i]:.3g}"
@@ -140,11 +137,10 @@ class Explanation:
         sides = [("source", self.source_tokens, self.source_TS)]
         if self.prefix_TT is not None:
             sides.append(("prefix", self.target_tokens, self.prefix_TT))
+        steps = enumerate(zip(self.labels, self.probabilities.tolist(), strict=True))
         rows = [
             (step, label, probability, side, place, tokens[place], score)
-            for step, (label, probability) in enumerate(
-                zip(self.labels, self.probabilities.tolist(), strict=True)
-            )
+            for step, (label, probability) in steps
             for side, tokens, scores_TX in sides
             for place, score in enumerate(scores_TX[step].tolist())
             # A word that the step cannot see has no relevance, and no row.

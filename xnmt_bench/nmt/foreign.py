@@ -40,12 +40,12 @@ class Renumbering:
         special = {PAD: pad, UNK: unk, BOS: start, EOS: eos}
         # Other ids keep the toolkit's order, so that slices of its output layer stay long.
         ordinary = [i for i in range(size) if i not in special.values()]
-        theirs = [special[i] for i in sorted(special)] + ordinary  # may repeat one
-        self.theirs_V = torch.tensor(theirs)
+        their_ids = [special[i] for i in sorted(special)] + ordinary  # may repeat one
+        self.theirs_V = torch.tensor(their_ids)
         # A run ends where the next id does not follow on the one before it.
         ends = [0, *((self.theirs_V.diff() != 1).nonzero()[:, 0] + 1).tolist(), len(self.theirs_V)]
-        self.runs = [slice(theirs[a], theirs[a] + b - a) for a, b in pairwise(ends)]
-        self._ours = {their_id: our_id for our_id, their_id in enumerate(theirs)}
+        self.runs = [slice(their_ids[a], their_ids[a] + b - a) for a, b in pairwise(ends)]
+        self._ours = {their_id: our_id for our_id, their_id in enumerate(their_ids)}
         # Later ones win: BOS gives way where it shares its id.
         self._ours |= {special[our_id]: our_id for our_id in (BOS, PAD, UNK, EOS)}
         shared = [BOS] if start in (pad, unk, eos) else []

@@ -17,13 +17,7 @@ from xnmt_bench.rules.extract import batches
 
 
 @torch.no_grad()
-def write_states(
-    model: NMTModel,
-    split: EncodedSplit,
-    sentences: int,
-    path: Path,
-    batch_tokens: int | None = None,
-) -> np.ndarray:
+def write_states(model: NMTModel, split: EncodedSplit, sentences: int, path: Path) -> np.ndarray:
     """Return the states of a split's first sentences at each step, whole context seen.
 
     The output layer turns them into the model's distributions, which are never stored.
@@ -33,7 +27,6 @@ def write_states(
         split: its sentences.
         sentences: how many of them, from the first.
         path: where the states go.
-        batch_tokens: target ids that are computed together; what there is room for, if not given.
 
     Returns:
         States (N, D), memory-mapped, of the decisions in the order of the rules.
@@ -53,7 +46,7 @@ def write_states(
         states_ND.flush()
         return states_ND
 
-    return states_room(batch_tokens).tried(device_of(model), written)
+    return states_room().tried(device_of(model), written)
 
 
 @torch.no_grad()
@@ -82,9 +75,9 @@ def iterate_states(
         yield np.concatenate(places), model.states(batch)[batch.current_BT]
 
 
-def states_room(batch_tokens: int | None = None) -> Room:
+def states_room() -> Room:
     """Return how many target ids are computed together, by what there is room for."""
-    return Room(batch_tokens, cpu=1024, each=2**20)
+    return Room(None, cpu=1024, each=2**20)
 
 
 def _ends(split: EncodedSplit, sentences: int) -> np.ndarray:

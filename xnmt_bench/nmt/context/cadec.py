@@ -211,8 +211,8 @@ class CADec(LinearOutput, TwoStep):
         cross_BLHTS, memory_BLHTT = (
             current.join(x.movedim(3, 1)).movedim(1, 3) for x in (cross_NLHCS, word_NLHCT)
         )
-        # Halves, so that a row's weights sum to at most 1.
-        prefix_BLHTT = memory_BLHTT / 2 + current.square(prefix_NLHCC) / 2
+        # The mean, so that a row's weights sum to at most 1.
+        prefix_BLHTT = (memory_BLHTT + current.square(prefix_NLHCC)) / 2
         return AttentionWeights(cross_BLHTS, prefix_BLHTT)
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
