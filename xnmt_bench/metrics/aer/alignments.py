@@ -208,13 +208,9 @@ class Alignments(Lazy):
             there = dict(zip(backward.numbers, backward.links(), strict=True))
             return _both(forward, [flipped(there[number]) for number in self.numbers])
 
-        return self._made(
-            "alignment",
-            aligned,
-            relevance=self._weighed,
-            # The other system's relevance decides the symmetrised links too.
-            backward=backward and backward._weighed,
-        )
+        # The other system's relevance decides the symmetrised links too.
+        of_backward = backward and backward._weighed
+        return self._made("alignment", aligned, relevance=self._weighed, backward=of_backward)
 
     @cached_property
     def diagonal(self) -> Stage:

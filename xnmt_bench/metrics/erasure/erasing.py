@@ -142,7 +142,7 @@ class Eraser:
     def probabilities(
         self, decisions: Sequence[Decision], rows: Iterable[tuple[int, np.ndarray]]
     ) -> np.ndarray:
-        """Return P(label) of each row, (R,); equal rows are computed once.
+        """Return P(label) of each row, (R,).
 
         Args:
             decisions: what rows are of.

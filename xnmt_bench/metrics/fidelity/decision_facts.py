@@ -44,6 +44,11 @@ class TestDecisions:
         """What decides the decisions, under every explainer."""
         return self.rules.decisions.decided(EVALUATED, self.rules.scenario)
 
+    @property
+    def _of_rules(self) -> dict[str, Any]:
+        """What decides the rules of the decisions."""
+        return {"rules": self.rules.test_artefact, "k": self.rules.k}
+
     def _write(self, path: Path, **columns: np.ndarray) -> None:
         """Write a row for each test decision."""
         rules = self.rules.test
@@ -65,8 +70,7 @@ class TestDecisions:
             # An empty table stands for "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
-        recipe: dict[str, Any] = {"rules": self.rules.test_artefact, "k": self.rules.k}
-        artefact = self._job.store.stage("hits", work, version=3, **recipe)
+        artefact = self._job.store.stage("hits", work, version=3, **self._of_rules)
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
@@ -88,15 +92,8 @@ class TestDecisions:
             # As large as all states, and of no use once the divergences are known.
             states_path.unlink()
 
-        artefact = self._job.store.stage(
-            "kl",
-            work,
-            version=2,
-            rules=self.rules.test_artefact,
-            k=self.rules.k,
-            judge_version=judge.version,
-            **judge.recipe(),
-        )
+        recipe = self._of_rules | {"judge_version": judge.version} | judge.recipe()
+        artefact = self._job.store.stage("kl", work, version=2, **recipe)
         return read_table(artefact.path / KL_FILE, ["kl"])["kl"].to_numpy()
 
     def browsed(self, sentences: int) -> dict[str, Path]:
@@ -112,11 +109,7 @@ class TestDecisions:
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)
             write_relevance(self.rules.test_artefact.path, "test", count, folder / RELEVANCE_FILE)
 
-        recipe: dict[str, Any] = {
-            "rules": self.rules.test_artefact,
-            "k": self.rules.k,
-            "sample": count,
-        }
+        recipe = self._of_rules | {"sample": count}
         folder = self._job.store.stage("browsed", work, version=2, **recipe).path
         return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 

@@ -35,7 +35,7 @@ def evidence_of(
     columns = judge.columns()
     if compare_distributions and judge.gives_distributions:
         columns["kl"] = decisions.kl(judge)
-    evidence = sum_by_sentence(judge, decisions, columns, of_rules=True)
+    evidence = sum_predictions(judge, decisions, columns, of_rules=True)
     facts = judge.facts() | {JUDGING_SECONDS: judge.judged.artefact.seconds}
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
@@ -66,7 +66,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
         _ = decisions.rules.test_artefact.artefact
     except NotApplicable:
         return None
-    evidence = sum_by_sentence(reference, decisions, {}, of_rules=False)
+    evidence = sum_predictions(reference, decisions, {}, of_rules=False)
     facts, files = dict(evidence.facts), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
         facts |= {DOUBTS: decisions.doubts, CAPPED: decisions.capped}
@@ -76,7 +76,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     return replace(evidence, facts=facts, files=files)
 
 
-def sum_by_sentence(
+def sum_predictions(
     judge: Judge, decisions: TestDecisions, columns: Mapping[str, np.ndarray], of_rules: bool
 ) -> Evidence:
     """Sum a judge's predictions by sentence.
