@@ -67,22 +67,13 @@ class Significance(Analysis):
         title = f"Significance of differences in {column.heading}"
         words = {compared: "first", "than": "second"}
         summary = pivoted(title, panels, by_panel, words, "result", cell, notes)
-        measured = (
-            *effect,
-            "p",
-            "p_corrected",
-            "samples",
-            "paired",
-            "units",
-            "seeds",
-            "seed_spread",
-            "verdict",
-        )
-        return Result(rows, (*panels[0].condition, "result", "first", "second"), measured, summary)
+        identity = (*panels[0].condition, "result", "first", "second")
+        measured = [name for name in rows[0] if name not in identity]
+        return Result(rows, identity, measured, summary)
 
     def _rows(self, panel: Panel) -> list[Row]:
         metric, column = panel.metric, panel.metric.headline
-        effect, effect_low, effect_high = _effect(column)
+        effect = _effect(column)
         # Blind rows too: whether a method is better than one of them is the first question.
         by_pivot = panel.by_pivot(blind=True)
         by_pivot = {pivot: tested for pivot, tested in by_pivot.items() if len(tested) > 1}
@@ -106,15 +97,13 @@ class Significance(Analysis):
                         "result": pivot,
                         "first": a,
                         "second": b,
-                        effect: d.effect,
-                        effect_low: d.low,
-                        effect_high: d.high,
+                        **dict(zip(effect, (d.effect, d.low, d.high), strict=True)),
                         "p": d.p,
                         "p_corrected": float(p),
                         "samples": draws.samples,
                         "paired": d.paired,
-                        "seeds": min(len(seeds[a]), len(seeds[b])),
                         "units": d.units,
+                        "seeds": min(len(seeds[a]), len(seeds[b])),
                         "seed_spread": max(seed_spread(panel, pivot, name) for name in (a, b)),
                         "verdict": verdict,
                     }
