@@ -67,9 +67,8 @@ class Curve(Analysis):
         shared_columns = [c for c in panels[0].condition if c not in apart]
         by_condition: dict[tuple[Any, ...], list[Panel]] = {}
         for panel in panels:
-            by_condition.setdefault(tuple(panel.condition[c] for c in shared_columns), []).append(
-                panel
-            )
+            values = tuple(panel.condition[c] for c in shared_columns)
+            by_condition.setdefault(values, []).append(panel)
         every = [group for alike in by_condition.values() for group in self._groups(alike)]
         # A curve needs two places.
         groups = [group for group in every if len(group) > 1]

@@ -114,9 +114,9 @@ class Lines:
         self.names, self.note = first_lines(every_name, kind)
         self._labels = name_labels(self.names)
 
-    def look(self, name: str, **more: Any) -> dict[str, Any]:
-        """Return label, colour and marker of a name that is drawn, and `more`."""
-        return {"label": self._labels[name], **style(self.names, name), **more}
+    def look(self, name: str, **options: Any) -> dict[str, Any]:
+        """Return label, colour and marker of a name that is drawn, and further options."""
+        return {"label": self._labels[name], **style(self.names, name), **options}
 
 
 def _left_out(shown: int, total: int, kind: str) -> str:

@@ -121,12 +121,12 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
         except ValueError as error:
             log.warning("%s: no heatmap of sentence %d: %s", listing.name, number, error)
     entries = [by_number.get(int(number)) for number in listing.number_U]
-    whole = [entry for entry in entries if entry]
-    weights += [matrix_bytes for _, matrix_bytes, _ in whole]
+    matrices = [entry for entry in entries if entry]
+    weights += [matrix_bytes for _, matrix_bytes, _ in matrices]
     return {
         "matrices": [entry[0] if entry else None for entry in entries],
-        "rowScores": list(whole[0][2].rows) if whole else [],
-        "columnScores": list(whole[0][2].columns) if whole else [],
+        "rowScores": list(matrices[0][2].rows) if matrices else [],
+        "columnScores": list(matrices[0][2].columns) if matrices else [],
     }
 
 
