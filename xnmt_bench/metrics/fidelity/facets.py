@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import matplotlib.pyplot as plt
@@ -70,7 +70,7 @@ class Facets(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a kind of decision, by the last value of the pivot there is."""
         kinds = [(panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel))]
-        by_panel = [self._rows(panel, panel_kinds) for panel, panel_kinds in kinds]
+        by_panel = [list(self._rows(panel, panel_kinds)) for panel, panel_kinds in kinds]
         rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("the results say nothing of the kinds of decisions")
@@ -88,11 +88,11 @@ class Facets(Analysis):
         figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
-    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> list[Row]:
+    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> Iterator[Row]:
         by_pivot = panel.by_pivot(blind=True)
         # Only references were measured in this panel.
         if not by_pivot:
-            return []
+            return
         # One judge: kinds times explainers fill the table already.
         last, predictors = list(by_pivot.items())[-1]
         # The system's own row shows how hard each kind of decision is.
@@ -108,7 +108,6 @@ class Facets(Analysis):
             ]
             for name, seeds in predictors.items()
         }
-        rows: list[Row] = []
         for facet in FACETS:
             kind_N = np.concatenate([of_system[facet] for of_system in kinds.values()])
             for category in _ordered(facet, kind_N):
@@ -121,19 +120,16 @@ class Facets(Analysis):
                     if not chosen:
                         continue
                     numbers = estimate(self._values(panel.metric, chosen))
-                    rows.append(
-                        {
-                            **panel.condition,
-                            "result": last,
-                            "facet": facet,
-                            "kind": TITLES[facet],
-                            "category": category,
-                            "decisions": int((kind_N == category).sum()),
-                            "explainer": name,
-                            **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
-                        }
-                    )
-        return rows
+                    yield {
+                        **panel.condition,
+                        "result": last,
+                        "facet": facet,
+                        "kind": TITLES[facet],
+                        "category": category,
+                        "decisions": int((kind_N == category).sum()),
+                        "explainer": name,
+                        **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
+                    }
 
     def _values(
         self, metric: Metric, by_system: Mapping[str, Sequence[DecisionScores]]
