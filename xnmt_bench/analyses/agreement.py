@@ -115,10 +115,6 @@ class Agreement(Analysis):
             where = f" with analysis.agreement.fixed: {fixed}" if fixed else ""
             raise NotApplicable(f"no two metrics have {LEAST} rows in common{where}")
 
-    def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Return nothing: one metric alone has no agreement."""
-        raise NotApplicable("agreement is between two metrics")
-
     def _joined(
         self, first_panels: Sequence[Panel], second_panels: Sequence[Panel]
     ) -> Iterator[Pair]:
@@ -191,7 +187,7 @@ class Agreement(Analysis):
             matrices.append(Matrix(words, names, tau_NN))
             for i, name in enumerate(names):
                 line = (words, f"{i + 1} {name}", *texts[i])
-                lines.append(Line((words,), [Cell(text) for text in line]))
+                lines.append(Line((words,), [*map(Cell, line)]))
         headings = ["system", "ranking", *map(str, range(1, most + 1))]
         title = "Agreement of all rankings of explainers"
         summary = Summary(title, headings, lines, notes, 2)
@@ -205,36 +201,26 @@ class Agreement(Analysis):
         shared = [c for c in first.columns if c in second.columns]
         own_columns = [[c for c in r.columns if c not in shared] for r in (first, second)]
         # Shared columns that vary tell the lines apart.
-        varying = [
-            c
-            for c in shared
-            if c not in SYSTEM and len({str(pair[0].columns[c]) for pair in pairs}) > 1
-        ]
+        values = {c: {str(pair[0].columns[c]) for pair in pairs} for c in shared}
+        varying = [c for c in shared if c not in SYSTEM and len(values[c]) > 1]
         rows, lines, notes = [], [], [NOTE]
         for first_ranking, second_ranking, names in pairs:
             value_MER, place_MER, row = self._compared(first_ranking, second_ranking, names)
             settings = "; ".join(filter(None, [first_ranking.settings, second_ranking.settings]))
             columns = second_ranking.columns | first_ranking.columns | {SETTINGS: settings}
             rows.append(columns | row)
-            named = "; ".join(
-                r.named(c)
-                for r, c in zip((first_ranking, second_ranking), own_columns, strict=True)
-            )
-            system = " ".join(
-                str(first_ranking.columns[c])
-                for c in ("corpus", "lang_pair", "nmt")
-                if c in first_ranking.columns
-            )
+            rankings = zip((first_ranking, second_ranking), own_columns, strict=True)
+            named = "; ".join(ranking.named(columns) for ranking, columns in rankings)
+            present = (c for c in SYSTEM if c in first_ranking.columns)
+            system = " ".join(str(first_ranking.columns[c]) for c in present)
             apart = [f"{c}={str(first_ranking.columns[c])[:20]}" for c in varying]
             system = ", ".join([system, *apart, *filter(None, [settings])])
             for e in np.argsort(place_MER[0, :, 0], kind="stable"):
-                cells = [Cell(system), Cell(names[e])]
-                for r, value_ER, place_ER in zip(
-                    (first_ranking, second_ranking), value_MER, place_MER, strict=True
-                ):
-                    cells.append(Cell(r.metric.headline.form(value_ER[e, 0])))
-                    cells.append(Cell(str(place_ER[e, 0])))
-                lines.append(Line((system,), cells))
+                texts = [system, names[e]]
+                for side, r in enumerate((first_ranking, second_ranking)):
+                    texts.append(r.metric.headline.form(value_MER[side, e, 0]))
+                    texts.append(str(place_MER[side, e, 0]))
+                lines.append(Line((system,), [*map(Cell, texts)]))
             notes.append(
                 f"{system}: {named}: Kendall's tau {row['tau']:.2f} [{row['tau_low']:.2f}, "
                 f"{row['tau_high']:.2f}] over {len(names)}; {100 * row['same']:.0f} % of "

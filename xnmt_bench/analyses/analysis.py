@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +38,7 @@ class Result:
     figure: Figure | None = None
 
 
-class Analysis(ABC):
+class Analysis:
     """Base of every analysis. Options are arguments of `__init__`, each with a default.
 
     Attributes:
@@ -48,13 +47,15 @@ class Analysis(ABC):
 
     name: ClassVar[str]
 
-    @abstractmethod
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Answer the question for one metric, of which there is at least one panel.
+
+        A question that takes several metrics together overrides `results` instead.
 
         Raises:
             NotApplicable: the question has no meaning for these, and what it would take.
         """
+        raise NotImplementedError
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield the answer for each metric that the question fits, behind the name of its files.

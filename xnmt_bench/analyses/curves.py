@@ -17,16 +17,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import group_comparable
 from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.measuring.metric import SYSTEM, Row
-from xnmt_bench.report.figure import (
-    draw_interval,
-    first_lines,
-    fitting,
-    lay_out,
-    log_scale,
-    name_labels,
-    style,
-    wrapped,
-)
+from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, log_scale, wrapped
 from xnmt_bench.report.panels import (
     Panel,
     distinguish,
@@ -76,9 +67,8 @@ class Curve(Analysis):
         shared_columns = [c for c in panels[0].condition if c not in apart]
         by_condition: dict[tuple[Any, ...], list[Panel]] = {}
         for panel in panels:
-            by_condition.setdefault(tuple(panel.condition[c] for c in shared_columns), []).append(
-                panel
-            )
+            values = tuple(panel.condition[c] for c in shared_columns)
+            by_condition.setdefault(values, []).append(panel)
         every = [group for alike in by_condition.values() for group in self._groups(alike)]
         # A curve needs two places.
         groups = [group for group in every if len(group) > 1]
@@ -156,8 +146,7 @@ class Curve(Analysis):
         """Return one axes a group, by the last value of the pivot there is."""
         compared, column = groups[0][0].metric.compared, groups[0][0].metric.headline
         every_name = sorted({row[compared] for row in chain(*by_group)})
-        names, lines_note = first_lines(every_name, f"{compared}s")
-        labels = name_labels(names)
+        lines = Lines(every_name, f"{compared}s")
         axis = sorted({row[self.columns[0]] for row in chain(*by_group)}, key=sortable)
         named = len(self.columns) > 1  # places without an order, which no line joins
         every_block = [*zip(groups, by_group, titles, strict=True)]
@@ -167,7 +156,7 @@ class Curve(Analysis):
         )
         for ax, (group, rows, title) in zip(axes[0], blocks, strict=True):
             last = rows[-1]["result"]  # in reading order
-            for name in names:
+            for name in lines.names:
                 points = sorted(
                     (
                         places.index(row["place"]) if named else row[self.columns[0]],
@@ -177,15 +166,9 @@ class Curve(Analysis):
                     if row[compared] == name and row["result"] == last
                 )
                 if points:
-                    draw_interval(
-                        ax,
-                        "y",
-                        *np.asarray(points, dtype=float).T,
-                        linewidth=1.2,
-                        linestyle="none" if named else "-",
-                        label=labels[name],
-                        **style(names, name),
-                    )
+                    points_T = np.asarray(points, dtype=float).T
+                    look = lines.look(name, linewidth=1.2, linestyle="none" if named else "-")
+                    draw_interval(ax, "y", *points_T, **look)
             heading = group[0].heading(last)
             ax.set_title(wrapped(f"{title} ({heading})" if title else heading, 3.4), fontsize=10)
             if column.log:
@@ -201,7 +184,7 @@ class Curve(Analysis):
             ax.set_xlabel(self.label)
             ax.grid(which="both", linewidth=0.3, alpha=0.6)
         axes[0, 0].set_ylabel(f"{column.heading}{', log scale' if column.log else ''}")
-        lay_out(figure, axes[0], note, lines_note)
+        lay_out(figure, axes[0], note, lines.note)
         return figure
 
 

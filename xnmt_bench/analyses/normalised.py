@@ -18,15 +18,7 @@ from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed, Text
-from xnmt_bench.report.figure import (
-    draw_interval,
-    first_lines,
-    fitting,
-    lay_out,
-    name_labels,
-    style,
-    wrapped,
-)
+from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, ends, sort_pivots
 from xnmt_bench.report.summary import Cell
 
@@ -125,8 +117,7 @@ class Normalised(Analysis):
         """Return each thing's score by the last column there is, one line of points a panel."""
         compared, labels = shown[0].metric.compared, distinguish(shown).phrases
         every_name = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})
-        names, lines_note = first_lines(every_name, f"{compared}s")
-        name_of = name_labels(names)
+        lines = Lines(every_name, f"{compared}s")
         blocks, note = fitting([*zip(by_panel, labels, strict=True)], "blocks", lambda _: 0.5)
         # One column of the table: the points of all of them would cover each other.
         measured = {row["result"] for row in chain(*by_panel)}
@@ -134,24 +125,18 @@ class Normalised(Analysis):
         figure, ax = plt.subplots(figsize=(7.5, 1.6 + 0.5 * len(blocks)))
         for place, (panel_rows, _) in enumerate(blocks):
             last_rows = (row for row in panel_rows if row["result"] == last)
-            for row in (row for row in last_rows if row[compared] in name_of):
+            for row in (row for row in last_rows if row[compared] in lines.names):
                 # Side by side around the line of their panel, since their intervals overlap.
-                at = place + 0.1 * (names.index(row[compared]) - (len(names) - 1) / 2)
-                draw_interval(
-                    ax,
-                    "x",
-                    at,
-                    *(row[name] for name in SCORE),
-                    label=name_of[row[compared]],
-                    **style(names, row[compared]),
-                )
+                at = place + 0.1 * (lines.names.index(row[compared]) - (len(lines.names) - 1) / 2)
+                numbers = (row[name] for name in SCORE)
+                draw_interval(ax, "x", at, *numbers, **lines.look(row[compared]))
         for end in (0, 1):
             ax.axvline(end, color="black", linewidth=0.8, linestyle="--")
         ax.set_yticks(range(len(blocks)), [wrapped(label, 3) for _, label in blocks])
         ax.set_ylim(len(blocks) - 0.5, -0.5)
         ends_named = f"0: {self.floor}, 1: the whole context"
         ax.set_xlabel(f"normalised {shown[0].heading(last)} ({ends_named})")
-        lay_out(figure, [ax], note, lines_note)
+        lay_out(figure, [ax], note, lines.note)
         return figure
 
 

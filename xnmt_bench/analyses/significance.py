@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 
@@ -48,7 +48,7 @@ class Significance(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a pair, the better one first; one column a value of the pivot."""
-        metric, by_panel = panels[0].metric, [self._rows(panel) for panel in panels]
+        metric, by_panel = panels[0].metric, [list(self._rows(panel)) for panel in panels]
         rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("there are no two to compare")
@@ -67,22 +67,13 @@ class Significance(Analysis):
         title = f"Significance of differences in {column.heading}"
         words = {compared: "first", "than": "second"}
         summary = pivoted(title, panels, by_panel, words, "result", cell, notes)
-        measured = (
-            *effect,
-            "p",
-            "p_corrected",
-            "samples",
-            "paired",
-            "units",
-            "seeds",
-            "seed_spread",
-            "verdict",
-        )
-        return Result(rows, (*panels[0].condition, "result", "first", "second"), measured, summary)
+        identity = (*panels[0].condition, "result", "first", "second")
+        measured = [name for name in rows[0] if name not in identity]
+        return Result(rows, identity, measured, summary)
 
-    def _rows(self, panel: Panel) -> list[Row]:
+    def _rows(self, panel: Panel) -> Iterator[Row]:
         metric, column = panel.metric, panel.metric.headline
-        effect, effect_low, effect_high = _effect(column)
+        effect = _effect(column)
         # Blind rows too: whether a method is better than one of them is the first question.
         by_pivot = panel.by_pivot(blind=True)
         by_pivot = {pivot: tested for pivot, tested in by_pivot.items() if len(tested) > 1}
@@ -92,7 +83,6 @@ class Significance(Analysis):
         pairs = list(combinations(order, 2))
         # The least p-value there can be, corrected for all pairs, has to be able to pass.
         draws = Draws(max(self.samples, math.ceil(4 * len(pairs) / self.level)), self.seed)
-        rows: list[Row] = []
         for pivot, seeds in by_pivot.items():
             tested = [(a, b) for a, b in pairs if a in seeds and b in seeds]
             differences = [compare(metric, seeds[a], seeds[b], draws) for a, b in tested]
@@ -100,26 +90,21 @@ class Significance(Analysis):
             for (a, b), d, p in zip(tested, differences, corrected, strict=True):
                 beyond = exceeds_seeds(panel, pivot, (a, b), d)
                 verdict = "n.s." if p >= self.level else "different" if beyond else "seeds"
-                rows.append(
-                    {
-                        **panel.condition,
-                        "result": pivot,
-                        "first": a,
-                        "second": b,
-                        effect: d.effect,
-                        effect_low: d.low,
-                        effect_high: d.high,
-                        "p": d.p,
-                        "p_corrected": float(p),
-                        "samples": draws.samples,
-                        "paired": d.paired,
-                        "seeds": min(len(seeds[a]), len(seeds[b])),
-                        "units": d.units,
-                        "seed_spread": max(seed_spread(panel, pivot, name) for name in (a, b)),
-                        "verdict": verdict,
-                    }
-                )
-        return rows
+                yield {
+                    **panel.condition,
+                    "result": pivot,
+                    "first": a,
+                    "second": b,
+                    **dict(zip(effect, (d.effect, d.low, d.high), strict=True)),
+                    "p": d.p,
+                    "p_corrected": float(p),
+                    "samples": draws.samples,
+                    "paired": d.paired,
+                    "units": d.units,
+                    "seeds": min(len(seeds[a]), len(seeds[b])),
+                    "seed_spread": max(seed_spread(panel, pivot, name) for name in (a, b)),
+                    "verdict": verdict,
+                }
 
     def _note(self, column: Column, compared: str, rows: Sequence[Row]) -> str:
         side = "above" if column.better == "higher" else "below"

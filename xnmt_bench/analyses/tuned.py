@@ -7,7 +7,6 @@ Yehudai et al. 2023, section 4. A fine-tuned system is called by what it learnt 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from xnmt_bench.analyses.analysis import Analysis, Result, estimate
 from xnmt_bench.analyses.tables import listed, written
@@ -15,7 +14,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import paired
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import LINEAGE, Measurement
-from xnmt_bench.measuring.metric import Column, Row
+from xnmt_bench.measuring.metric import Row
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, distinguish
 
@@ -46,42 +45,39 @@ class Tuned(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a fine-tuned system."""
-        shown = [panel for panel in panels if any(True for _ in pair_tuned(panel))]
+        shown = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not shown:
             raise NotApplicable("it takes a system and one that was fine-tuned from it")
-        column = shown[0].metric.headline
-        by_panel = [list(self._rows(panel, column)) for panel in shown]
-        distinction = distinguish(shown)
-        columns = [
-            ("before", written(column.form, "before")),
-            ("after", written(column.form, "after")),
-            ("change", written(column.form, *CHANGE)),
-            ("systems", "{systems_before}, {systems_after}".format_map),
+        column, distinction = panels[0].metric.headline, distinguish([panel for panel, _ in shown])
+        lines = [
+            (panel.condition.values(), [*texts, row["tuned"]], row)
+            for (panel, rows), texts in zip(shown, distinction.texts, strict=True)
+            for row in rows
         ]
         summary = listed(
             distinction.title(f"What fine-tuning changes: {column.heading}"),
             [*distinction.varying, "fine-tuned"],
+            lines,
             [
-                (panel.condition.values(), [*texts, row["tuned"]], row)
-                for panel, rows, texts in zip(shown, by_panel, distinction.texts, strict=True)
-                for row in rows
+                ("before", written(column.form, "before")),
+                ("after", written(column.form, "after")),
+                ("change", written(column.form, *CHANGE)),
+                ("systems", "{systems_before}, {systems_after}".format_map),
             ],
-            columns,
             [NOTE.format(samples=self._draws.samples)],
         )
-        identity = (*shown[0].condition, "system", "tuned")
-        return Result(
-            list(chain(*by_panel)), identity, (*CHANGES, "systems_before", "systems_after"), summary
-        )
+        identity = (*panels[0].condition, "system", "tuned")
+        measured = (*CHANGES, "systems_before", "systems_after")
+        return Result([row for *_, row in lines], identity, measured, summary)
 
-    def _rows(self, panel: Panel, column: Column) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[Row]:
         for before, after, rows in pair_tuned(panel):
             joint = JointBootstrap([panel.metric, panel.metric], rows, self._draws)
             yield {
                 **panel.condition,
                 "system": before,
                 "tuned": after,
-                **changes(joint, column.name),
+                **changes(joint, panel.metric.headline.name),
                 # A system may have a row for each seed of an explainer.
                 "systems_before": len({m.model for m in rows[0]}),
                 "systems_after": len({m.model for m in rows[1]}),

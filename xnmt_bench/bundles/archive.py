@@ -12,7 +12,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -130,10 +130,18 @@ def unpack(path: Path, folder: Path, below: str, limits: Limits = LIMITS) -> Bun
         with zipfile.ZipFile(path) as archive:
             entries = _entries(path, archive, limits)
             made_by, author, members = _manifest(path, archive, entries, limits)
-            budget = Budget(path, limits)
-            for name, (size, digest) in members.items():
+            # A small archive of small files may be packed well.
+            read, most = 0, min(limits.total, limits.ratio * path.stat().st_size)
+            for name, described in members.items():
                 target = folder / name if name.startswith(below) else None
-                _check_member(archive, entries[name], size, digest, target, budget)
+                blocks = _blocks(archive, entries[name], path, limits.member)
+                for count in _check_member(path, name, blocks, described, target):
+                    read += count
+                    if read > most:
+                        raise StoreError(
+                            f"{path}: unpacks to more than {most:,} bytes, the most that is read "
+                            "of a file of its size"
+                        )
     # A name that is not UTF-8 is a ValueError.
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         raise StoreError(f"{path}: no zip file, or a damaged one: {error}") from None
@@ -210,61 +218,35 @@ def _described(member: Any) -> tuple[int, str]:
     return size, digest
 
 
-class Budget:
-    """Counts the bytes that come out of an archive.
-
-    Args:
-        path: the archive.
-        limits: of it.
-    """
-
-    def __init__(self, path: Path, limits: Limits) -> None:
-        self.path, self.limits = path, limits
-        # A small archive of small files may be packed well.
-        self.most = min(limits.total, limits.ratio * path.stat().st_size)
-        self.read = 0
-
-    def spend(self, count: int) -> None:
-        """Count some bytes.
-
-        Raises:
-            StoreError: they are more than the archive may hold.
-        """
-        self.read += count
-        if self.read > self.most:
-            raise StoreError(
-                f"{self.path}: unpacks to more than {self.most:,} bytes, the most that is read of "
-                "a file of its size"
-            )
-
-
 def _check_member(
-    archive: zipfile.ZipFile,
-    entry: zipfile.ZipInfo,
-    size: int,
-    digest: str,
+    path: Path,
+    name: str,
+    blocks: Iterable[bytes],
+    described: tuple[int, str],
     target: Path | None,
-    budget: Budget,
-) -> None:
+) -> Iterator[int]:
     """Read a member to its end, and write it if there is a place for it.
 
+    Yields:
+        The length of each block, before it is written.
+
     Raises:
-        StoreError: its bytes are not those of the manifest, or are too many.
+        StoreError: its bytes are not those of the manifest.
     """
-    path, hashed, count = budget.path, hashlib.sha256(), 0
-    altered = f"{path}: the member {entry.filename} was altered since the bundle was written"
+    (size, digest), hashed, total = described, hashlib.sha256(), 0
+    altered = f"{path}: the member {name} was altered since the bundle was written"
     try:
         if target is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
         file = target.open("xb") if target is not None else None
     except OSError as error:  # a file for a folder, a name that is too long
         problem = f"cannot be written here: {error.strerror}"
-        raise StoreError(f"{path}: the member {entry.filename} {problem}") from None
+        raise StoreError(f"{path}: the member {name} {problem}") from None
     try:
-        for block in _blocks(archive, entry, path, budget.limits.member):
-            count += len(block)
-            budget.spend(len(block))
-            if count > size:
+        for block in blocks:
+            yield len(block)
+            total += len(block)
+            if total > size:
                 raise StoreError(altered)
             hashed.update(block)
             if file:

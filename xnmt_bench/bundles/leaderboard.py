@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
@@ -29,31 +29,6 @@ from xnmt_bench.store import write_atomically
 
 log = logging.getLogger(__name__)
 DRAWS = Draws(1000, 0)
-
-
-@dataclass(frozen=True)
-class Section:
-    """What was measured of one system on one corpus.
-
-    Attributes:
-        title: names both.
-        anchor: of its heading.
-        model: fingerprint of the system, or of its family of trainings.
-        bundles: names of the files that its rows come from.
-        verdicts: what the rows say.
-        tables: as HTML.
-        blind: whether a row that never asks the model stands among them.
-        explained: whether explainers are compared at all.
-    """
-
-    title: str
-    anchor: str
-    model: str
-    bundles: list[str]
-    verdicts: list[str]
-    tables: list[Markup]
-    blind: bool
-    explained: bool
 
 
 def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Path, str]:
@@ -140,7 +115,15 @@ def _section(
     scored: Sequence[tuple[Metric, Sequence[ScoredRow]]],
     origins: dict[str, str],
     draws: Draws,
-) -> Section:
+) -> dict[str, Any]:
+    """Return what the page shows of one system on one corpus.
+
+    Returns:
+        `title`, and `anchor` of it; `model`, the fingerprint of the system or of its family of
+        trainings; `bundles`, the files that its rows come from; `verdicts`; `tables` as HTML;
+        `blind`, whether a row that never asks the model stands among them; `explained`, whether
+        explainers are compared at all.
+    """
     corpus, pair, name, model = system
     blind = any(row.measurement.facts.get(BLIND) for _, rows in scored for row in rows)
     compared = [(metric, rows, standings_of(metric, rows, draws)) for metric, rows in scored]
@@ -163,16 +146,16 @@ def _section(
         for row in of_metric
         if (origin := origins.get(_row_file(metric, row)))
     }
-    return Section(
-        title=f"{name or 'Without a system'} on {corpus} {pair}".strip(),
-        anchor=re.sub(r"\W+", "-", "-".join(filter(None, (name, corpus, pair, model)))),
-        model=model,
-        bundles=sorted(files),
-        verdicts=verdicts,
-        tables=blocks,
-        blind=blind,
-        explained=any(metric.compared == "explainer" for metric, _ in scored),
-    )
+    return {
+        "title": f"{name or 'Without a system'} on {corpus} {pair}".strip(),
+        "anchor": re.sub(r"\W+", "-", "-".join(filter(None, (name, corpus, pair, model)))),
+        "model": model,
+        "bundles": sorted(files),
+        "verdicts": verdicts,
+        "tables": blocks,
+        "blind": blind,
+        "explained": any(metric.compared == "explainer" for metric, _ in scored),
+    }
 
 
 def _row_file(metric: Metric, row: ScoredRow) -> str:

@@ -135,8 +135,7 @@ def _uncertainty(column: Column, row: ScoredRow, samples: int) -> Record:
     uncertainty: Record = {}
     if "units" in row.values:
         uncertainty["num_samples"] = int(row.values["units"])
-    ends = [row.values.get(f"{column.name}_{end}") for end in ("low", "high")]
-    low, high = ends
+    low, high = (row.values.get(f"{column.name}_{end}") for end in ("low", "high"))
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return uncertainty
     interval = {

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from xnmt_bench.bundles.archive import BLOCK, LIMITS, is_safe
 from xnmt_bench.errors import StoreError
@@ -29,24 +29,20 @@ PARQUET, GZIP = b"PAR1", b"\x1f\x8b"  # the first bytes of a file
 Plain = str | int | float | bool | None
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-
-class _Pivot(_Part):
+class _Pivot(BaseModel, strict=True):
     heading: str
     order: list[Plain]
     precedence: int = 0
     meaning: str = ""
 
 
-class _Lineage(_Part):
+class _Lineage(BaseModel, strict=True):
     family: str | None = None
     seed: int | None = None
     initial: str | None = None
 
 
-class _Facts(_Part):
+class _Facts(BaseModel, strict=True):
     """The facts that tables and pages read. What only a metric reads is its own affair."""
 
     doubts: list[str] = []
@@ -63,7 +59,7 @@ class _Facts(_Part):
     generated: bool = False
 
 
-class _Row(_Part):
+class _Row(BaseModel, strict=True):
     identity: dict[str, Plain]
     model: str
     status: str = Field(pattern=r"^(ok$|n/a$|failed)")

@@ -102,6 +102,23 @@ def first_lines(
     return names[:most], _left_out(most, len(names), kind)
 
 
+class Lines:
+    """The lines of a figure, one a name, of which `names` are drawn.
+
+    Args:
+        every_name: in the order of the legend.
+        kind: what they are, in the plural, for `note`.
+    """
+
+    def __init__(self, every_name: Sequence[str], kind: str) -> None:
+        self.names, self.note = first_lines(every_name, kind)
+        self._labels = name_labels(self.names)
+
+    def look(self, name: str, **options: Any) -> dict[str, Any]:
+        """Return label, colour and marker of a name that is drawn, and further options."""
+        return {"label": self._labels[name], **style(self.names, name), **options}
+
+
 def _left_out(shown: int, total: int, kind: str) -> str:
     return f"the first {shown} of {total:,} {kind}; the tables have all" if shown < total else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -137,13 +137,12 @@ def _seen(token: str) -> str:
 
 def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
     prefix_TT = explanation.prefix_TT
-    return Explanation(
-        explanation.source_tokens,
-        explanation.target_tokens,
-        explanation.labels[start:stop],
-        explanation.probabilities[start:stop],
-        explanation.source_TS[start:stop],
-        None if prefix_TT is None else prefix_TT[start:stop],
+    return replace(
+        explanation,
+        labels=explanation.labels[start:stop],
+        probabilities=explanation.probabilities[start:stop],
+        source_TS=explanation.source_TS[start:stop],
+        prefix_TT=None if prefix_TT is None else prefix_TT[start:stop],
     )
 
 

@@ -35,6 +35,7 @@ MARKS_NOTES = {
     "worse": "‡ worse than a row that never asks the model.",
     "alike": "≈ not told apart from a row that never asks the model.",
 }
+OF_EVERY_ROW = ("units", "empty_draws", "status", "remarks", "signature", "rerun")
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 SYSTEMS = (
     "Several trainings of a system (nmt.seed), {counts}: their mean, with a 95 % t-interval over "
@@ -49,17 +50,7 @@ ONE_SYSTEM = (
 def csv_columns(metric: Metric) -> list[str]:
     """Return every column of a metric's CSV."""
     results = [n for c in metric.columns for n in (ends(c.name) if c.interval else (c.name,))]
-    return [
-        *metric.identity,
-        "model",
-        *results,
-        "units",
-        "empty_draws",
-        "status",
-        "remarks",
-        "signature",
-        "rerun",
-    ]
+    return [*metric.identity, "model", *results, *OF_EVERY_ROW]
 
 
 def tables(

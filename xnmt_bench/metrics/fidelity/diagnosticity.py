@@ -95,10 +95,6 @@ class Diagnosticity(Analysis):
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
 
-    def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Return nothing: it takes two metrics."""
-        raise NotApplicable("diagnosticity is of judges beside causes")
-
     def _rows(self, panel: Panel, truth: Panel) -> Iterator[Row]:
         for judge in panel.rows:
             for name, columns in TRUTHS.items():

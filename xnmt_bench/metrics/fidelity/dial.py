@@ -81,15 +81,6 @@ class Dial(Analysis):
         _add_causes(rows, by_metric.get("causes", ()))
         yield f"fidelity_{self.name}", self._lay_out(rows)
 
-    def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Return the result of one metric's panels.
-
-        Raises:
-            NotApplicable: they have no dials.
-        """
-        [(_, result)] = self.results({"fidelity": panels})
-        return result
-
     def _judge(self, panel: Panel) -> Iterator[Row]:
         """Yield a row for each judge, honest explainer, code and share."""
         column = panel.metric.headline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 import matplotlib.pyplot as plt
@@ -20,16 +20,7 @@ from xnmt_bench.measuring.metric import Metric, Row
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
-from xnmt_bench.report.figure import (
-    draw_interval,
-    first_lines,
-    fitting,
-    lay_out,
-    log_scale,
-    name_labels,
-    style,
-    wrapped,
-)
+from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, log_scale, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.decision_kinds import FACETS, FIFTHS, GOLD_LINKS
@@ -79,7 +70,7 @@ class Facets(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a kind of decision, by the last value of the pivot there is."""
         kinds = [(panel, panel_kinds) for panel in panels if (panel_kinds := kinds_of(panel))]
-        by_panel = [self._rows(panel, panel_kinds) for panel, panel_kinds in kinds]
+        by_panel = [list(self._rows(panel, panel_kinds)) for panel, panel_kinds in kinds]
         rows = list(chain(*by_panel))
         if not rows:
             raise NotApplicable("the results say nothing of the kinds of decisions")
@@ -97,11 +88,11 @@ class Facets(Analysis):
         figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
-    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> list[Row]:
+    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> Iterator[Row]:
         by_pivot = panel.by_pivot(blind=True)
         # Only references were measured in this panel.
         if not by_pivot:
-            return []
+            return
         # One judge: kinds times explainers fill the table already.
         last, predictors = list(by_pivot.items())[-1]
         # The system's own row shows how hard each kind of decision is.
@@ -117,7 +108,6 @@ class Facets(Analysis):
             ]
             for name, seeds in predictors.items()
         }
-        rows: list[Row] = []
         for facet in FACETS:
             kind_N = np.concatenate([of_system[facet] for of_system in kinds.values()])
             for category in _ordered(facet, kind_N):
@@ -130,19 +120,16 @@ class Facets(Analysis):
                     if not chosen:
                         continue
                     numbers = estimate(self._values(panel.metric, chosen))
-                    rows.append(
-                        {
-                            **panel.condition,
-                            "result": last,
-                            "facet": facet,
-                            "kind": TITLES[facet],
-                            "category": category,
-                            "decisions": int((kind_N == category).sum()),
-                            "explainer": name,
-                            **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
-                        }
-                    )
-        return rows
+                    yield {
+                        **panel.condition,
+                        "result": last,
+                        "facet": facet,
+                        "kind": TITLES[facet],
+                        "category": category,
+                        "decisions": int((kind_N == category).sum()),
+                        "explainer": name,
+                        **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
+                    }
 
     def _values(
         self, metric: Metric, by_system: Mapping[str, Sequence[DecisionScores]]
@@ -195,8 +182,7 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
     """Return one row of axes a panel, one column a facet."""
     column = metric.headline
     every_name = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))
-    names, lines_note = first_lines(every_name, "explainers")
-    name_of = name_labels(names)
+    lines = Lines(every_name, "explainers")
     blocks, note = fitting([*zip(by_panel, labels, strict=True)], "blocks", lambda _: 2.9)
     shown = [facet for facet in FACETS if any(r["facet"] == facet for r in chain(*by_panel))]
     figure, axes = plt.subplots(
@@ -211,21 +197,12 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
             rows = [row for row in panel_rows if row["facet"] == facet]
             categories = list(dict.fromkeys(row["category"] for row in rows))
             line = "-" if facet in ("place", "frequency") else "none"  # the others have no order
-            for name in names:
+            for name in lines.names:
                 points = [row for row in rows if row["explainer"] == name]
                 x = [categories.index(row["category"]) for row in points]
                 y = (np.array([row[end] for row in points]) for end in ends(column.name))
-                draw_interval(
-                    ax,
-                    "y",
-                    x,
-                    *y,
-                    markersize=4,
-                    linewidth=1,
-                    linestyle=line,
-                    label=name_of[name],
-                    **style(names, name),
-                )
+                look = lines.look(name, markersize=4, linewidth=1, linestyle=line)
+                draw_interval(ax, "y", x, *y, **look)
             ax.set_xticks(range(len(categories)), categories, rotation=35, ha="right", fontsize=8)
             # Intervals at both ends would touch the frame.
             ax.margins(x=0.15)
@@ -236,5 +213,5 @@ def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[
         axes[number, 0].set_ylabel(f"{wrapped(label, 2.9)}\n{heading}" if label else heading)
     for ax, facet in zip(axes[0], shown, strict=True):
         ax.set_title(TITLES[facet], fontsize=9)
-    lay_out(figure, axes[:, 0], note, lines_note)
+    lay_out(figure, axes[:, 0], note, lines.note)
     return figure

@@ -13,7 +13,7 @@ import json
 import logging
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -114,55 +114,50 @@ def _of_matrices(listing: Listing, pool: _Pool, weights: list[bytes]) -> dict[st
     """Return the tokens of each entry's matrix, and where its bytes are; None without a matrix."""
     if listing.matrices is None:
         return {}
-    by_number = {}
+    by_number: dict[int, tuple[dict[str, Any], bytes, TokenScores]] = {}
     for number, matrix in listing.matrices():
         try:
-            by_number[number] = _Packed.of(matrix, pool)
+            by_number[number] = (*_packed_matrix(matrix, pool), matrix.scores)
         except ValueError as error:
             log.warning("%s: no heatmap of sentence %d: %s", listing.name, number, error)
     entries = [by_number.get(int(number)) for number in listing.number_U]
-    weights += [packed.bytes for packed in entries if packed]
-    first = next((packed for packed in entries if packed), None)
+    matrices = [entry for entry in entries if entry]
+    weights += [matrix_bytes for _, matrix_bytes, _ in matrices]
     return {
-        "matrices": [packed.description if packed else None for packed in entries],
-        "rowScores": first.row_scores if first else [],
-        "columnScores": first.column_scores if first else [],
+        "matrices": [entry[0] if entry else None for entry in entries],
+        "rowScores": list(matrices[0][2].rows) if matrices else [],
+        "columnScores": list(matrices[0][2].columns) if matrices else [],
     }
 
 
-class _Packed:
-    """One matrix: its JSON description and its bytes."""
+def _packed_matrix(matrix: Matrix, pool: _Pool) -> tuple[dict[str, Any], bytes]:
+    """Return one matrix: its JSON description and its bytes.
 
-    def __init__(
-        self, description: dict[str, Any], parts: Iterable[bytes], scores: TokenScores
-    ) -> None:
-        self.description, self.bytes = description, b"".join(parts)
-        self.row_scores, self.column_scores = list(scores.rows), list(scores.columns)
-
-    @classmethod
-    def of(cls, matrix: Matrix, pool: _Pool) -> _Packed:
-        description: dict[str, Any] = {
-            "rows": pool.tokens(matrix.rows),
-            "columns": pool.tokens(matrix.columns),
-            "sources": matrix.sources,
-            "framed": list(matrix.framed),
-            "links": list(matrix.links),
-        }
-        description = {key: value for key, value in description.items() if value not in (None, [])}
-        units = [matrix.scores, *([matrix.word_scores] if matrix.word_scores else [])]
-        for side, tokens in (("rows", matrix.rows), ("columns", matrix.columns)):
-            for name, values in getattr(matrix.scores, side).items():
-                # The page counts bytes, so that a missing one would move all behind it.
-                if len(values) != len(tokens.pieces):
-                    counts = f"{len(values)} scores for {len(tokens.pieces)} tokens"
-                    raise ValueError(f"{name} of the {side}: {counts}")
-        scores = [
-            _percentages(values)
-            for unit in units
-            for side in (unit.rows, unit.columns)
-            for values in side.values()
-        ]
-        return cls(description, [_levels(matrix.weights_RC), *scores], matrix.scores)
+    Raises:
+        ValueError: a token has no score, or a score no token.
+    """
+    description: dict[str, Any] = {
+        "rows": pool.tokens(matrix.rows),
+        "columns": pool.tokens(matrix.columns),
+        "sources": matrix.sources,
+        "framed": list(matrix.framed),
+        "links": list(matrix.links),
+    }
+    description = {key: value for key, value in description.items() if value not in (None, [])}
+    units = [matrix.scores, *([matrix.word_scores] if matrix.word_scores else [])]
+    for side, tokens in (("rows", matrix.rows), ("columns", matrix.columns)):
+        for name, values in getattr(matrix.scores, side).items():
+            # The page counts bytes, so that a missing one would move all behind it.
+            if len(values) != len(tokens.pieces):
+                counts = f"{len(values)} scores for {len(tokens.pieces)} tokens"
+                raise ValueError(f"{name} of the {side}: {counts}")
+    scores = [
+        _percentages(values)
+        for unit in units
+        for side in (unit.rows, unit.columns)
+        for values in side.values()
+    ]
+    return description, b"".join([_levels(matrix.weights_RC), *scores])
 
 
 def _levels(weights_RC: np.ndarray) -> bytes:

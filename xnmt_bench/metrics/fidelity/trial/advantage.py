@@ -6,8 +6,6 @@ Shapes: P pairs of twins, R draws; an axis of 2 holds the link's system L, then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -67,12 +65,10 @@ def decide(rows: Sequence[Row], together: Sequence[str], level: float) -> None:
         together: the columns that rows share whose p-values are corrected for each other.
         level: of the test over pairs.
     """
-
-    def place(row: Row) -> tuple[Any, ...]:
-        return tuple(str(row[name]) for name in together)
-
-    for _, group in groupby(sorted(rows, key=place), key=place):
-        members = list(group)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row[name]) for name in together), []).append(row)
+    for members in groups.values():
         tested = [row for row in members if row["pairs"] > 1]
         for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
             row["p_corrected"] = float(p)

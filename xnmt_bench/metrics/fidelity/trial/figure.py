@@ -21,13 +21,9 @@ def draw(rows: Sequence[Row]) -> Figure:
     every_text = list(dict.fromkeys(row["corpus"] for row in of_all))
     texts, note = fitting(every_text, "texts", lambda _: 3.4)
     judges = list(dict.fromkeys(row["heading"] for row in of_all))
+    inches = (1.0 + 3.4 * len(texts), 4.4)
     figure, axes = plt.subplots(
-        1,
-        len(texts),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-        figsize=(1.0 + 3.4 * len(texts), 4.4),
+        1, len(texts), squeeze=False, sharex=True, sharey=True, figsize=inches
     )
     # Behind its seed, each pair has two numbers.
     points = [
