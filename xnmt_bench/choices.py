@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import EntryPoint
@@ -79,7 +79,7 @@ def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
         XnmtError: the kind or the choice is unknown, or two packages declare one name.
     """
     if kind is None:
-        return _columns(list(_kinds(conf)))
+        return _columns(_kinds(conf))
     names = {name: name for name in (*KINDS, *GROUPS, STORE)}
     # What is typed in front of `=` is understood too.
     names |= {group: name for name, group in GROUPS.items() if group not in names}
@@ -88,16 +88,17 @@ def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
         raise XnmtError(unknown("list", kind, sorted(set(names.values()))))
     name = names[kind]
     if name == STORE:
-        return _columns(list(_artefacts(Path(of or "outputs/store"))))
+        return _columns(_artefacts(Path(of or "outputs/store")))
     if of is not None:
-        return _columns(list(_options(name, of, conf)))
+        return _columns(_options(name, of, conf))
     if name in GROUPS:
-        return _columns(list(_files(conf / GROUPS[name])))
-    return _columns([_declared(name, point) for point in entries(name).values()])
+        return _columns(_files(conf / GROUPS[name]))
+    return _columns(_declared(name, point) for point in entries(name).values())
 
 
-def _columns(choices: Sequence[Choice]) -> str:
+def _columns(listed: Iterable[Choice]) -> str:
     """Return a line for each choice, names in one column; folded where a terminal shows it."""
+    choices = list(listed)
     margin = max((len(choice.name) for choice in choices), default=0) + 2
     # A pipe gets whole lines, which `grep` can find.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000

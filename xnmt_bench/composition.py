@@ -34,9 +34,10 @@ def with_options(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     }
     if "_target_" in whole:
         try:
-            whole = options(target_of(whole["_target_"]), hidden) | whole
+            declared = options(target_of(whole["_target_"]), hidden)
         except Exception:  # an import can raise anything
-            return whole
+            declared = {}
+        whole = {"_target_": whole["_target_"]} | declared | whole
     if group == "proxy" and "name" in whole:
         whole["sizes"] = options(load("proxies", whole["name"]), hidden) | whole["sizes"]
     return whole
