@@ -147,6 +147,9 @@ def test_the_options_of_a_choice_are_listed():
     assert options_of("corpora", "ende")["corpus.source_language=???"].strip() == source
     assert "nmt.reader.prefix=null" in options_of("systems", "marian")
     assert "logger.folder=outputs/mlflow" in options_of("loggers", "mlflow")
+    # Which no option of the configuration holds.
+    assert "path=???" in options_of("resolvers", "file")
+    assert list_choices("metrics", "repetition", CONF) == "repetition has no options"
 
 
 def test_the_store_is_listed_without_reading_its_files(tmp_path):

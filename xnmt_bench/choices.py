@@ -18,7 +18,17 @@ from typing import Any, Literal, get_args, get_origin
 from xnmt_bench.catalogue import catalogue, describe
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
 from xnmt_bench.options import section
-from xnmt_bench.registry import GIVEN, KINDS, OURS, entries, load, options, target_of, unknown
+from xnmt_bench.registry import (
+    GIVEN,
+    KINDS,
+    LISTS,
+    OURS,
+    entries,
+    load,
+    options,
+    target_of,
+    unknown,
+)
 from xnmt_bench.store import PARTIAL, Artefact
 
 # Groups of the configuration that have files and no classes of one kind.
@@ -28,6 +38,16 @@ GROUPS = {
     "experiments": "experiment",
     "loggers": "logger",
     "launchers": "launcher",
+}
+# Where the options of a choice stand.
+PLACES = {
+    "explainers": "explainer.phi.",
+    "proxies": "proxy.sizes.",
+    "architectures": "nmt.sizes.",
+    "sheets": "sheet.",
+    "corpora": "corpus.",
+    "systems": "nmt.reader.",
+    "loggers": "logger.",
 }
 STORE = "store"
 # What a kind is, and how one of it is chosen.
@@ -90,7 +110,7 @@ def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
     if name == STORE:
         return _columns(_artefacts(Path(of or "outputs/store")))
     if of is not None:
-        return _columns(_options(name, of, conf))
+        return _columns(_options(name, of, conf)) or f"{of} has no options"
     if name in GROUPS:
         return _columns(_files(conf / GROUPS[name]))
     return _columns(_declared(name, point) for point in entries(name).values())
@@ -167,15 +187,14 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
 
 
 def _options(kind: str, name: str, conf: Path) -> Iterator[Choice]:
-    """Yield the options of a choice with their defaults, and what its docstring says of them."""
+    """Yield the options of a choice with their defaults, and their texts in its docstring."""
     if kind in KINDS:
-        made_by, group = load(kind, name), KINDS[kind].group
-        inside = {"explainers": ".phi", "proxies": ".sizes", "architectures": ".sizes"}
-        place = f"{group}{inside.get(kind, '' if kind == 'sheets' else f'.{name}')}."
-        hidden = KINDS[kind].hidden
+        made_by, hidden, group = load(kind, name), KINDS[kind].hidden, KINDS[kind].group
     else:
-        made_by, group = target_of(_target(conf / GROUPS[kind], name)), GROUPS[kind]
-        place, hidden = ("nmt.reader." if kind == "systems" else f"{group}."), GIVEN[group]
+        group = GROUPS[kind]
+        made_by, hidden = target_of(_target(conf / group, name)), GIVEN[group]
+    # Of a group of which several are chosen, each has its options under its name.
+    place = PLACES.get(kind, f"{group}.{name}." if group in LISTS else "")
     texts, fields = _texts_of_arguments(made_by), section(made_by, hidden).model_fields
     for option, default in options(made_by, hidden).items():
         value = default if isinstance(default, str) else json.dumps(default)
@@ -200,7 +219,7 @@ def _target(folder: Path, name: str) -> str:
 
 
 def _texts_of_arguments(made_by: Any) -> dict[str, str]:
-    """Return what docstrings in Google's style say of each argument of a class or function."""
+    """Return the text of each argument in docstrings of Google's style."""
     texts: dict[str, str] = {}
     for documented in reversed(getattr(made_by, "__mro__", [made_by])):
         docstring = inspect.cleandoc(documented.__doc__ or "")

@@ -24,7 +24,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandat
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.help import choices_of
 from xnmt_bench.overrides import parse, texts
-from xnmt_bench.registry import KINDS, OURS, entries, load, options, unknown
+from xnmt_bench.registry import KINDS, LISTS, OURS, entries, load, options, unknown
 
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
 # How the program ends: the command line cannot be meant, or the work failed.
@@ -88,11 +88,15 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
 
 def _end(problems: Sequence[str], status: int) -> NoReturn:
     """End the program with a line for each problem; of a sweep, the job alone."""
-    # An exit would end the whole sweep.
-    if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+    if _sweeps():
         kind = ConfigCompositionException if status == REFUSED else CompactHydraException
         raise kind("\n".join(problems)) from None
     _exit(problems, status)
+
+
+def _sweeps() -> bool:
+    """Return whether an exit would end a whole sweep, where an exception ends its job alone."""
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
 def _exit(problems: Sequence[str], status: int) -> NoReturn:
@@ -125,7 +129,7 @@ def _several_values(argument: str, name: str) -> str:
     """Return the advice for `name=a,b` without `-m`."""
     advice = [f"-m {argument} runs a job for each"]
     values = argument.removeprefix(f"{name}=")
-    if name in {KINDS[kind].group for kind in ("metrics", "judges", "analyses")}:
+    if name in LISTS:
         advice.append(f"{name}=[{values}] takes all of them")
     else:
         advice.append(f"one text with commas is in quotes, '{name}=\"{values}\"'")
@@ -178,34 +182,26 @@ def _register_plugins(arguments: Sequence[str]) -> None:
     """
     from hydra.core.config_store import ConfigStore
 
-    for kind, described in KINDS.items():
-        if (group := described.group) is None:
+    groups = {kind: described.group for kind, described in KINDS.items() if described.group}
+    declared = ((kind, *item) for kind in groups for item in entries(kind).items())
+    for kind, name, point in declared:
+        if point.value.startswith(OURS):
             continue
-        for name, point in entries(kind).items():
-            if point.value.startswith(OURS):
-                continue
-            # Only then: an import may be slow, or fail.
-            named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
-            plugin_options = options(load(kind, name), described.hidden) if named else {}
-            # Entry points separate module and class by a colon, Hydra by a dot.
-            target = {"_target_": point.value.replace(":", ".")}
-            package = None
-            if kind == "explainers":
-                node: dict[str, Any] = {"name": name, "phi": target | plugin_options}
-            elif kind == "proxies":
-                node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
-            elif kind == "architectures":
-                node = {
-                    "defaults": ["_native", "_self_"],
-                    "name": name,
-                    "architecture": name,
-                    "sizes": plugin_options,
-                }
-            elif kind == "sheets":
-                node = target | plugin_options  # one is chosen, so its options stand in the group
-            else:
-                node, package = target | plugin_options, f"{group}.{name}"
-            ConfigStore.instance().store(group=group, name=name, node=node, package=package)
+        # Only then: an import may be slow, or fail.
+        named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
+        plugin_options = options(load(kind, name), KINDS[kind].hidden) if named else {}
+        # Entry points separate module and class by a colon, Hydra by a dot.
+        node: dict[str, Any] = {"_target_": point.value.replace(":", ".")} | plugin_options
+        if kind == "explainers":
+            node = {"name": name, "phi": node}
+        elif kind == "proxies":
+            node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
+        elif kind == "architectures":
+            bases = ["_native", "_self_"]
+            node = {"defaults": bases, "name": name, "architecture": name, "sizes": plugin_options}
+        group = groups[kind]
+        package = f"{group}.{name}" if group in LISTS else None
+        ConfigStore.instance().store(group=group, name=name, node=node, package=package)
 
 
 def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:

@@ -24,23 +24,23 @@ def with_options(values: Mapping[str, Any], group: str) -> dict[str, Any]:
 
     Args:
         values: of the file. Each `_target_` in it gets the options of its signature, `sizes` of a
-            proxy those of the proxy's class. A class that cannot be imported gets none, and
-            `schema.check` says so.
+            proxy those of the proxy's class. A class that cannot be imported gets none;
+            `schema.check` names the fault.
         group: of the file, such as `metric`.
     """
     hidden = GIVEN.get(group, ())
-    whole: dict[str, Any] = {
+    complete: dict[str, Any] = {
         n: with_options(v, group) if isinstance(v, dict) else v for n, v in values.items()
     }
-    if "_target_" in whole:
+    if "_target_" in complete:
         try:
-            declared = options(target_of(whole["_target_"]), hidden)
+            declared = options(target_of(complete["_target_"]), hidden)
         except Exception:  # an import can raise anything
             declared = {}
-        whole = {"_target_": whole["_target_"]} | declared | whole
-    if group == "proxy" and "name" in whole:
-        whole["sizes"] = options(load("proxies", whole["name"]), hidden) | whole["sizes"]
-    return whole
+        complete = {"_target_": complete["_target_"]} | declared | complete
+    if group == "proxy" and "name" in complete:
+        complete["sizes"] = options(load("proxies", complete["name"]), hidden) | complete["sizes"]
+    return complete
 
 
 class SignatureSource(FileConfigSource):
@@ -60,7 +60,7 @@ class SignatureSource(FileConfigSource):
 
 
 class SignatureSearchPath(SearchPathPlugin):
-    """Lets Hydra read `conf/` as a `SignatureSource`; other folders stay as they are."""
+    """Lets Hydra read `conf/` as a `SignatureSource`, and other folders as files alone."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Change the place of `conf/`."""

@@ -67,8 +67,8 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
 
 @cache  # building a schema takes longer than checking values against it
 def _section(made_by: Callable[..., Any], but: frozenset[str]) -> type[BaseModel]:
-    # Annotations stand on `__init__`; a class itself has those of its attributes. A dataclass's are
-    # the same, and its `__init__` names types of its bases that its own module may lack.
+    # A class's own annotations are those of its attributes, which for a dataclass are the same; its
+    # `__init__` may name types that only the module of a base imports.
     on_init = inspect.isclass(made_by) and not is_dataclass(made_by)
     function = made_by.__init__ if on_init else made_by  # type: ignore[misc]
     try:

@@ -27,7 +27,7 @@ from xnmt_bench.pipeline.settings import (
     no_value,
     resolve,
 )
-from xnmt_bench.registry import GIVEN, KINDS, load, target_of
+from xnmt_bench.registry import GIVEN, KINDS, LISTS, load, target_of
 from xnmt_bench.sweep import as_typed
 
 NO_TEXT = ": should be a valid string"
@@ -114,7 +114,7 @@ def _problems(values: dict[str, Any]) -> Iterator[str]:
         # `explainer=null` is valid to Hydra, and leaves no section to check.
         yield f"explainer={_null(explainer)}: should be a choice of explainer"
     yield from _proxy(values.get("proxy"))
-    for group in ("metric", "judge", "analysis"):
+    for group in LISTS:
         nodes = values.get(group, {})
         if not isinstance(nodes, Mapping):
             yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
