@@ -187,35 +187,34 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
 
 
 def _options(kind: str, name: str, conf: Path) -> Iterator[Choice]:
-    """Yield the options of a choice with their defaults, and their texts in its docstring."""
-    if kind in KINDS:
-        made_by, hidden, group = load(kind, name), KINDS[kind].hidden, KINDS[kind].group
-    else:
-        group = GROUPS[kind]
-        made_by, hidden = target_of(_target(conf / group, name)), GIVEN[group]
+    """Yield the options of a choice with their values, and their texts in its docstring."""
+    if kind not in (*KINDS, *PLACES):
+        raise XnmtError(f"list {kind}: has no options of its own; {name} is a file of options")
+    group = KINDS[kind].group if kind in KINDS else GROUPS[kind]
+    made_by = load(kind, name) if kind in KINDS else None
     # Of a group of which several are chosen, each has its options under its name.
     place = PLACES.get(kind, f"{group}.{name}." if group in LISTS else "")
+    node: Any = {}
+    if (conf / f"{group}/{name}.yaml").is_file():  # else it is a plug-in, or no choice
+        from omegaconf import OmegaConf
+
+        from xnmt_bench.composition import load_choice  # slow, and a list should answer at once
+
+        node = OmegaConf.to_container(load_choice(str(group), name))
+        for part in place.split("."):
+            node = node.get(part, node)
+    elif made_by is None:
+        files = [choice.name for choice in _files(conf / str(group))]
+        raise XnmtError(unknown(f"choice of {group}", name, files))
+    made_by = made_by or target_of(node["_target_"])
+    hidden = KINDS[kind].hidden if kind in KINDS else GIVEN[str(group)]
     texts, fields = _texts_of_arguments(made_by), section(made_by, hidden).model_fields
     for option, default in options(made_by, hidden).items():
-        value = default if isinstance(default, str) else json.dumps(default)
+        value = node.get(option, default)
+        value = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         values = _values(fields[option].annotation)
         line = f"{', '.join(values)}: {texts.get(option, '')}" if values else texts.get(option, "")
         yield Choice(f"{place}{option}={value}", line)
-
-
-def _target(folder: Path, name: str) -> str:
-    """Return the first `_target_` of a file of the configuration, or of the file it stands on."""
-    path = folder / f"{name}.yaml"
-    if not path.is_file():
-        files = [choice.name for choice in _files(folder)]
-        raise XnmtError(unknown(f"choice of {folder.name}", name, files))
-    text = path.read_text(encoding="utf-8")
-    if target := re.search(r"^ *_target_: (\S+)", text, re.MULTILINE):
-        return target[1]
-    base = re.search(r"^  - (\w+)$", text, re.MULTILINE)
-    if base is None or base[1] == "_self_":
-        raise XnmtError(f"{path}: has no options but those in it")
-    return _target(folder, base[1])
 
 
 def _texts_of_arguments(made_by: Any) -> dict[str, str]:

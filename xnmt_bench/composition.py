@@ -11,7 +11,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.help import CONF
 from xnmt_bench.registry import GIVEN, load, options, target_of
@@ -41,6 +41,18 @@ def with_options(values: Mapping[str, Any], group: str) -> dict[str, Any]:
     if group == "proxy" and "name" in complete:
         complete["sizes"] = options(load("proxies", complete["name"]), hidden) | complete["sizes"]
     return complete
+
+
+def load_choice(group: str, name: str) -> DictConfig:
+    """Return a file of `conf/` with those that it stands on, as Hydra composes them."""
+    values: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    node = with_options(values, group)
+    parts = [
+        OmegaConf.create(node) if part == "_self_" else load_choice(group, part)
+        for part in node.pop("defaults", ["_self_"])
+    ]
+    merged: Any = OmegaConf.merge(*parts)
+    return merged  # type: ignore[no-any-return]
 
 
 class SignatureSource(FileConfigSource):
