@@ -71,7 +71,7 @@ def ours(kind: str) -> set[str]:
 
 def test_shared_parts_are_no_choices():
     parts = {path.relative_to(CONF).as_posix() for path in CONF.rglob("_*.yaml")}
-    nmt = {f"nmt/_{part}.yaml" for part in ("coreference", "native", "training")}
+    nmt = {f"nmt/_{part}.yaml" for part in ("coreference", "native", "system", "training")}
     assert parts == nmt | {"corpus/_shared.yaml", "proxy/_training.yaml"}
 
 

@@ -12,8 +12,14 @@ from support.configurations import configure
 from xnmt_bench import schema
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.overrides import SENTENCES, quote, quoted, split, texts
+from xnmt_bench.pipeline.settings import (
+    CorpusSettings,
+    JobSettings,
+    SheetSettings,
+    SystemSettings,
+)
 from xnmt_bench.registry import KINDS, entries, load
-from xnmt_bench.schema import CorpusSection, Main, SheetSection, SystemSection, check
+from xnmt_bench.schema import check
 from xnmt_bench.sweep import JOBS, SWEPT, CountJobs
 
 PARSER = OverridesParser.create()
@@ -43,9 +49,15 @@ def text_options(section, where):
 
 
 def all_text_options():
-    sections = {"": Main, "corpus.": CorpusSection, "nmt.": SystemSection, "sheet.": SheetSection}
-    for where, section in sections.items():
-        yield from text_options(section, where)
+    sections = {
+        "": JobSettings,
+        "corpus.": CorpusSettings,
+        "nmt.": SystemSettings,
+        "sheet.": SheetSettings,
+    }
+    for where, settings in sections.items():
+        made_by = schema.section(settings, schema.ELSEWHERE.get(settings, ()))
+        yield from text_options(made_by, where)
     for kind, described in KINDS.items():
         group = described.group or kind
         for name in entries(kind):

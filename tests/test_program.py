@@ -133,6 +133,7 @@ def test_the_options_of_a_choice_are_listed():
 
     lime = options_of("explainers", "lime")
     assert lime["explainer.phi.samples=200"].strip() == "rows of a sentence."
+    assert "explainer.phi.seed=${seed}" in lime
     # What a base says, and the values of an annotation.
     removal = lime["explainer.phi.removal=zero"].strip()
     assert removal.startswith("zero, mean, unk, attention: what replaces the embedding of a word")
@@ -144,9 +145,12 @@ def test_the_options_of_a_choice_are_listed():
     assert not any("rules" in option for option in options_of("judges", "evalx"))
     # Of a group without entry points: by the file's class, or that of the file it stands on.
     source = "which of them are translated from and to."
-    assert options_of("corpora", "ende")["corpus.source_language=???"].strip() == source
+    assert options_of("corpora", "ende")["corpus.source_language=en"].strip() == source
     assert "nmt.reader.prefix=null" in options_of("systems", "marian")
     assert "logger.folder=outputs/mlflow" in options_of("loggers", "mlflow")
+    # Which no option of the configuration holds.
+    assert "path=???" in options_of("resolvers", "file")
+    assert list_choices("metrics", "repetition", CONF) == "repetition has no options"
 
 
 def test_the_store_is_listed_without_reading_its_files(tmp_path):
@@ -185,7 +189,7 @@ def test_the_store_is_listed_without_reading_its_files(tmp_path):
         ("metrcs", None, "no list 'metrcs'; did you mean metrics?"),
         ("judges", "x", "no judge 'x'; there are base"),
         ("corpora", "toi", "no choice of corpus 'toi'; did you mean toy?"),
-        ("experiments", "quick", "has no options but those in it"),
+        ("experiments", "quick", "list experiments: has no options of its own; quick is a file"),
         ("store", "/nowhere", "/nowhere: no store is here yet"),
     ],
 )

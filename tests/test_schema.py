@@ -156,7 +156,7 @@ def test_every_leaf_with_every_fault(choice):
         (["explain_target=x"], "explain_target: says nothing without explain"),
         (["explain_foil=x"], "explain_foil: says nothing without explain"),
         (["metric=[aer]", "metric.aer.gold_base=3"], "metric.aer.gold_base=3: should be 0 or 1"),
-        (["proxy.sizes=64"], "proxy.sizes=64: not a group of options"),
+        (["proxy.sizes=64"], "proxy.sizes=64: should be a group of options"),
         (["sheet.path=a.csv"], "sheet.path='a.csv': should be a list, such as [a.csv]"),
         (["bundle=x.tgz"], "bundle='x.tgz': should be a file whose name ends in .zip"),
         (["corpus.name=a/b"], "corpus.name='a/b': should be a name without /"),

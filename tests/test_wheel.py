@@ -118,7 +118,8 @@ def test_a_wheel_holds_every_file_of_the_package(tmp_path):
             if path.suffix in (".py", ".tsv", ".jinja", ".js", ".css"):
                 expected.add(path.relative_to(ROOT).as_posix())
     learnt = ROOT / "xnmt_bench" / "resolvers" / "learnt"
-    for path in (learnt / "weights.json.gz", learnt / "README.md"):
+    catalogue = ROOT / "xnmt_bench" / "catalogue.json"
+    for path in (catalogue, learnt / "weights.json.gz", learnt / "README.md"):
         expected.add(path.relative_to(ROOT).as_posix())
     for path in (ROOT / "conf").rglob("*.yaml"):
         expected.add(f"xnmt_bench/{path.relative_to(ROOT).as_posix()}")

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import EntryPoint
@@ -18,7 +18,17 @@ from typing import Any, Literal, get_args, get_origin
 from xnmt_bench.catalogue import catalogue, describe
 from xnmt_bench.errors import MissingError, StoreError, XnmtError
 from xnmt_bench.options import section
-from xnmt_bench.registry import GIVEN, KINDS, OURS, entries, load, options, target_of, unknown
+from xnmt_bench.registry import (
+    GIVEN,
+    KINDS,
+    LISTS,
+    OURS,
+    entries,
+    load,
+    options,
+    target_of,
+    unknown,
+)
 from xnmt_bench.store import PARTIAL, Artefact
 
 # Groups of the configuration that have files and no classes of one kind.
@@ -28,6 +38,16 @@ GROUPS = {
     "experiments": "experiment",
     "loggers": "logger",
     "launchers": "launcher",
+}
+# Where the options of a choice stand.
+PLACES = {
+    "explainers": "explainer.phi.",
+    "proxies": "proxy.sizes.",
+    "architectures": "nmt.sizes.",
+    "sheets": "sheet.",
+    "corpora": "corpus.",
+    "systems": "nmt.reader.",
+    "loggers": "logger.",
 }
 STORE = "store"
 # What a kind is, and how one of it is chosen.
@@ -79,7 +99,7 @@ def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
         XnmtError: the kind or the choice is unknown, or two packages declare one name.
     """
     if kind is None:
-        return _columns(list(_kinds(conf)))
+        return _columns(_kinds(conf))
     names = {name: name for name in (*KINDS, *GROUPS, STORE)}
     # What is typed in front of `=` is understood too.
     names |= {group: name for name, group in GROUPS.items() if group not in names}
@@ -88,16 +108,17 @@ def list_choices(kind: str | None, of: str | None, conf: Path) -> str:
         raise XnmtError(unknown("list", kind, sorted(set(names.values()))))
     name = names[kind]
     if name == STORE:
-        return _columns(list(_artefacts(Path(of or "outputs/store"))))
+        return _columns(_artefacts(Path(of or "outputs/store")))
     if of is not None:
-        return _columns(list(_options(name, of, conf)))
+        return _columns(_options(name, of, conf)) or f"{of} has no options"
     if name in GROUPS:
-        return _columns(list(_files(conf / GROUPS[name])))
-    return _columns([_declared(name, point) for point in entries(name).values()])
+        return _columns(_files(conf / GROUPS[name]))
+    return _columns(_declared(name, point) for point in entries(name).values())
 
 
-def _columns(choices: Sequence[Choice]) -> str:
+def _columns(listed: Iterable[Choice]) -> str:
     """Return a line for each choice, names in one column; folded where a terminal shows it."""
+    choices = list(listed)
     margin = max((len(choice.name) for choice in choices), default=0) + 2
     # A pipe gets whole lines, which `grep` can find.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
@@ -166,40 +187,38 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
 
 
 def _options(kind: str, name: str, conf: Path) -> Iterator[Choice]:
-    """Yield the options of a choice with their defaults, and what its docstring says of them."""
-    if kind in KINDS:
-        made_by, group = load(kind, name), KINDS[kind].group
-        inside = {"explainers": ".phi", "proxies": ".sizes", "architectures": ".sizes"}
-        place = f"{group}{inside.get(kind, '' if kind == 'sheets' else f'.{name}')}."
-        hidden = KINDS[kind].hidden
-    else:
-        made_by, group = target_of(_target(conf / GROUPS[kind], name)), GROUPS[kind]
-        place, hidden = ("nmt.reader." if kind == "systems" else f"{group}."), GIVEN[group]
+    """Yield the options of a choice with their values, and their texts in its docstring."""
+    if kind not in (*KINDS, *PLACES):
+        raise XnmtError(f"list {kind}: has no options of its own; {name} is a file of options")
+    group = KINDS[kind].group if kind in KINDS else GROUPS[kind]
+    made_by = load(kind, name) if kind in KINDS else None
+    # Of a group of which several are chosen, each has its options under its name.
+    place = PLACES.get(kind, f"{group}.{name}." if group in LISTS else "")
+    node: Any = {}
+    if (conf / f"{group}/{name}.yaml").is_file():  # else it is a plug-in, or no choice
+        from omegaconf import OmegaConf
+
+        from xnmt_bench.composition import load_choice  # slow, and a list should answer at once
+
+        node = OmegaConf.to_container(load_choice(str(group), name))
+        for part in place.split("."):
+            node = node.get(part, node)
+    elif made_by is None:
+        files = [choice.name for choice in _files(conf / str(group))]
+        raise XnmtError(unknown(f"choice of {group}", name, files))
+    made_by = made_by or target_of(node["_target_"])
+    hidden = KINDS[kind].hidden if kind in KINDS else GIVEN[str(group)]
     texts, fields = _texts_of_arguments(made_by), section(made_by, hidden).model_fields
     for option, default in options(made_by, hidden).items():
-        value = default if isinstance(default, str) else json.dumps(default)
+        value = node.get(option, default)
+        value = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         values = _values(fields[option].annotation)
         line = f"{', '.join(values)}: {texts.get(option, '')}" if values else texts.get(option, "")
         yield Choice(f"{place}{option}={value}", line)
 
 
-def _target(folder: Path, name: str) -> str:
-    """Return the first `_target_` of a file of the configuration, or of the file it stands on."""
-    path = folder / f"{name}.yaml"
-    if not path.is_file():
-        files = [choice.name for choice in _files(folder)]
-        raise XnmtError(unknown(f"choice of {folder.name}", name, files))
-    text = path.read_text(encoding="utf-8")
-    if target := re.search(r"^ *_target_: (\S+)", text, re.MULTILINE):
-        return target[1]
-    base = re.search(r"^  - (\w+)$", text, re.MULTILINE)
-    if base is None or base[1] == "_self_":
-        raise XnmtError(f"{path}: has no options but those in it")
-    return _target(folder, base[1])
-
-
 def _texts_of_arguments(made_by: Any) -> dict[str, str]:
-    """Return what docstrings in Google's style say of each argument of a class or function."""
+    """Return the text of each argument in docstrings of Google's style."""
     texts: dict[str, str] = {}
     for documented in reversed(getattr(made_by, "__mro__", [made_by])):
         docstring = inspect.cleandoc(documented.__doc__ or "")

@@ -6,7 +6,7 @@ import errno
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,10 +22,13 @@ from hydra.types import RunMode
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue
 
 from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.help import choices_of
 from xnmt_bench.overrides import parse, texts
-from xnmt_bench.registry import KINDS, OURS, entries, load, options, unknown
+from xnmt_bench.registry import KINDS, LISTS, OURS, entries, load, options, unknown
 
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
+# How the program ends: the command line cannot be meant, or the work failed.
+REFUSED, FAILED = 2, 1
 OPTIONAL = ("experiment", "sheet")  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
 # for a folder or the reverse, a loop of links, a name that is too long.
@@ -66,18 +69,11 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
     try:
         command(*arguments)
     except ConfigError as error:
-        if _sweeps():
-            raise ConfigCompositionException("\n".join(error.problems)) from None
-        _refuse(error.problems)
+        _end(error.problems, REFUSED)
     except XnmtError as error:
-        if _sweeps():
-            raise CompactHydraException(str(error)) from None
-        sys.exit(f"error: {error}")
+        _end([str(error)], FAILED)
     except MissingMandatoryValue as error:
-        problem = f"{error.full_key}: has no value yet; give {error.full_key}=..."
-        if _sweeps():
-            raise ConfigCompositionException(problem) from None
-        _refuse([problem])
+        _end([f"{error.full_key}: has no value yet; give {error.full_key}=..."], REFUSED)
     except Stopped as stopped:
         word = "interrupted" if stopped.number == signal.SIGINT else "terminated"
         print(f"{word}; the same command goes on where it stood", file=sys.stderr)
@@ -87,15 +83,25 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
         if error.errno not in DISK:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        problem = f"{where}{error.strerror}; what was finished is kept"
-        if _sweeps():
-            raise CompactHydraException(problem) from None
-        sys.exit(f"error: {problem}")
+        _end([f"{where}{error.strerror}; what was finished is kept"], FAILED)
+
+
+def _end(problems: Sequence[str], status: int) -> NoReturn:
+    """End the program with a line for each problem; of a sweep, the job alone."""
+    if _sweeps():
+        kind = ConfigCompositionException if status == REFUSED else CompactHydraException
+        raise kind("\n".join(problems)) from None
+    _exit(problems, status)
 
 
 def _sweeps() -> bool:
     """Return whether an exit would end a whole sweep, where an exception ends its job alone."""
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def _exit(problems: Sequence[str], status: int) -> NoReturn:
+    print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
+    sys.exit(status)
 
 
 def refused(error: HydraException) -> NoReturn:
@@ -116,15 +122,14 @@ def refused(error: HydraException) -> NoReturn:
         problem = _several_values(sweep[1], sweep[2])
     # Of a composition there may be several faults, a line each.
     lines = problem.splitlines() if isinstance(error, ConfigCompositionException) else [problem]
-    print(*(f"error: {line}" for line in lines), sep="\n", file=sys.stderr)
-    sys.exit(2 if composing else 1)
+    _exit(lines, REFUSED if composing else FAILED)
 
 
 def _several_values(argument: str, name: str) -> str:
     """Return the advice for `name=a,b` without `-m`."""
     advice = [f"-m {argument} runs a job for each"]
     values = argument.removeprefix(f"{name}=")
-    if name in {KINDS[kind].group for kind in ("metrics", "judges", "analyses")}:
+    if name in LISTS:
         advice.append(f"{name}=[{values}] takes all of them")
     else:
         advice.append(f"one text with commas is in quotes, '{name}=\"{values}\"'")
@@ -141,11 +146,6 @@ def submitted_failure(error: Exception) -> str | None:
     return re.sub(r"^[\w.]+(Exception|Error): ", "", last)
 
 
-def _refuse(problems: Iterable[str]) -> NoReturn:
-    print(*(f"error: {problem}" for problem in problems), sep="\n", file=sys.stderr)
-    sys.exit(2)
-
-
 def prepare(arguments: Sequence[str], conf: Path) -> None:
     """Make plug-ins known to Hydra, and ends with status 2 where a choice does not exist.
 
@@ -159,7 +159,7 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
     except XnmtError as error:
         problems = [str(error)]
     if problems:
-        _refuse(problems)
+        _exit(problems, REFUSED)
 
 
 def _missing_launcher(arguments: Sequence[str]) -> Iterator[str]:
@@ -182,34 +182,26 @@ def _register_plugins(arguments: Sequence[str]) -> None:
     """
     from hydra.core.config_store import ConfigStore
 
-    for kind, described in KINDS.items():
-        if (group := described.group) is None:
+    groups = {kind: described.group for kind, described in KINDS.items() if described.group}
+    declared = ((kind, *item) for kind in groups for item in entries(kind).items())
+    for kind, name, point in declared:
+        if point.value.startswith(OURS):
             continue
-        for name, point in entries(kind).items():
-            if point.value.startswith(OURS):
-                continue
-            # Only then: an import may be slow, or fail.
-            named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
-            plugin_options = options(load(kind, name), described.hidden) if named else {}
-            # Entry points separate module and class by a colon, Hydra by a dot.
-            target = {"_target_": point.value.replace(":", ".")}
-            package = None
-            if kind == "explainers":
-                node: dict[str, Any] = {"name": name, "phi": target | plugin_options}
-            elif kind == "proxies":
-                node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
-            elif kind == "architectures":
-                node = {
-                    "defaults": ["_native", "_self_"],
-                    "name": name,
-                    "architecture": name,
-                    "sizes": plugin_options,
-                }
-            elif kind == "sheets":
-                node = target | plugin_options  # one is chosen, so its options stand in the group
-            else:
-                node, package = target | plugin_options, f"{group}.{name}"
-            ConfigStore.instance().store(group=group, name=name, node=node, package=package)
+        # Only then: an import may be slow, or fail.
+        named = any(re.search(rf"\b{re.escape(name)}\b", argument) for argument in arguments)
+        plugin_options = options(load(kind, name), KINDS[kind].hidden) if named else {}
+        # Entry points separate module and class by a colon, Hydra by a dot.
+        node: dict[str, Any] = {"_target_": point.value.replace(":", ".")} | plugin_options
+        if kind == "explainers":
+            node = {"name": name, "phi": node}
+        elif kind == "proxies":
+            node = {"defaults": ["_training", "_self_"], "name": name, "sizes": plugin_options}
+        elif kind == "architectures":
+            bases = ["_native", "_self_"]
+            node = {"defaults": bases, "name": name, "architecture": name, "sizes": plugin_options}
+        group = groups[kind]
+        package = f"{group}.{name}" if group in LISTS else None
+        ConfigStore.instance().store(group=group, name=name, node=node, package=package)
 
 
 def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
@@ -220,12 +212,7 @@ def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
         if override is None or override.is_delete() or not (conf / override.key_or_group).is_dir():
             continue
         group = override.key_or_group
-        folders = [root / group for root in (conf, *_config_dirs(arguments))]
-        files = [path.relative_to(f).with_suffix("") for f in folders for path in f.rglob("*.yaml")]
-        choices = {path.as_posix() for path in files if not path.name.startswith("_")}
-        for kind, described in KINDS.items():
-            if described.group == group:
-                choices |= {n for n, p in entries(kind).items() if not p.value.startswith(OURS)}
+        choices = choices_of(group, [conf, *_config_dirs(arguments)])
         if override.value() == "":
             problems.append(f"{argument}: should be a choice of {group}")
             continue

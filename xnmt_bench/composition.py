@@ -11,7 +11,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.help import CONF
 from xnmt_bench.registry import GIVEN, load, options, target_of
@@ -24,22 +24,35 @@ def with_options(values: Mapping[str, Any], group: str) -> dict[str, Any]:
 
     Args:
         values: of the file. Each `_target_` in it gets the options of its signature, `sizes` of a
-            proxy those of the proxy's class. A class that cannot be imported gets none, and
-            `schema.check` says so.
+            proxy those of the proxy's class. A class that cannot be imported gets none;
+            `schema.check` names the fault.
         group: of the file, such as `metric`.
     """
     hidden = GIVEN.get(group, ())
-    whole: dict[str, Any] = {
+    complete: dict[str, Any] = {
         n: with_options(v, group) if isinstance(v, dict) else v for n, v in values.items()
     }
-    if "_target_" in whole:
+    if "_target_" in complete:
         try:
-            whole = options(target_of(whole["_target_"]), hidden) | whole
+            declared = options(target_of(complete["_target_"]), hidden)
         except Exception:  # an import can raise anything
-            return whole
-    if group == "proxy" and "name" in whole:
-        whole["sizes"] = options(load("proxies", whole["name"]), hidden) | whole["sizes"]
-    return whole
+            declared = {}
+        complete = {"_target_": complete["_target_"]} | declared | complete
+    if group == "proxy" and "name" in complete:
+        complete["sizes"] = options(load("proxies", complete["name"]), hidden) | complete["sizes"]
+    return complete
+
+
+def load_choice(group: str, name: str) -> DictConfig:
+    """Return a file of `conf/` with those that it stands on, as Hydra composes them."""
+    values: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    node = with_options(values, group)
+    parts = [
+        OmegaConf.create(node) if part == "_self_" else load_choice(group, part)
+        for part in node.pop("defaults", ["_self_"])
+    ]
+    merged: Any = OmegaConf.merge(*parts)
+    return merged  # type: ignore[no-any-return]
 
 
 class SignatureSource(FileConfigSource):
@@ -59,7 +72,7 @@ class SignatureSource(FileConfigSource):
 
 
 class SignatureSearchPath(SearchPathPlugin):
-    """Lets Hydra read `conf/` as a `SignatureSource`; other folders stay as they are."""
+    """Lets Hydra read `conf/` as a `SignatureSource`, and other folders as files alone."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Change the place of `conf/`."""

@@ -79,8 +79,7 @@ class Results:
         rows = [scored.row for scored in self._rows(metric)]
         # An empty text stands for no value, which pandas calls None among texts and NaN elsewhere.
         values = [[row.get(name, "") for name in columns] for row in rows]
-        frame: pd.DataFrame = self._pandas.DataFrame(values, columns=list(columns))
-        return self._with_types(frame)
+        return self._with_types(self._pandas.DataFrame(values, columns=list(columns)))
 
     def units(self, metric: str) -> pd.DataFrame:
         """Return the units behind a metric's rows: what a bootstrap resamples, a row each.
@@ -102,8 +101,7 @@ class Results:
             parts.append(self._pandas.DataFrame({**measurement.identity, **content}))
         if not parts:
             return self._pandas.DataFrame()  # type: ignore[no-any-return]
-        frame: pd.DataFrame = self._pandas.concat(parts, ignore_index=True)
-        return self._with_types(frame)
+        return self._with_types(self._pandas.concat(parts, ignore_index=True))
 
     def analysis(self, name: str, **options: Any) -> pd.DataFrame:
         """Ask an analysis of everything that was measured.
@@ -128,8 +126,7 @@ class Results:
                 ]
         except NotApplicable as error:
             raise XnmtError(f"{name}: n/a: {error}") from None
-        frame: pd.DataFrame = self._pandas.DataFrame(rows)
-        return self._with_types(frame)
+        return self._with_types(self._pandas.DataFrame(rows))
 
     def _panels(self) -> Iterator[tuple[str, list[Panel]]]:
         for name in self.metrics:

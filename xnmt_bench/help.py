@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from textwrap import wrap
+from textwrap import indent, wrap
 
 from xnmt_bench.registry import KINDS, entries
 
@@ -108,8 +108,22 @@ Groups, with their default in front (-m sweeps: nmt=transformer,rnn_search):
 
 Options (a choice of a group brings its own: `xnmt list metrics aer` says what each is, and
 {commands[command]} --cfg job ... prints all of a job):
-{_indented(options)}
+{indent(options, "  ")}
 """
+
+
+def choices_of(group: str, folders: Iterable[Path]) -> set[str]:
+    """Return what can be chosen of a group: files in folders of configuration, and entry points."""
+    # Of an experiment's folder, such as li2020/table1, each file is a choice.
+    files = (
+        path.relative_to(folder / group).with_suffix("")
+        for folder in folders
+        for path in (folder / group).rglob("*.yaml")
+    )
+    # A leading underscore marks what other files stand on, and is not a choice.
+    names = {path.as_posix() for path in files if not path.name.startswith("_")}
+    # Plug-ins too.
+    return names.union(*(entries(kind) for kind in KINDS if KINDS[kind].group == group))
 
 
 def _groups(defaults: list[str]) -> Iterator[str]:
@@ -119,18 +133,6 @@ def _groups(defaults: list[str]) -> Iterator[str]:
         if not match:
             continue
         group, default, meaning = match.groups()
-        # Of an experiment's folder, such as li2020/table1, each file is a choice.
-        files = (path.relative_to(CONF / group) for path in (CONF / group).rglob("*.yaml"))
-        # A leading underscore marks what other files stand on, and is not a choice.
-        choices = {path.with_suffix("").as_posix() for path in files if path.name[0] != "_"}
-        for kind, described in KINDS.items():
-            if described.group == group:
-                choices |= set(entries(kind))  # plug-ins too
         yield f"  {group}={default}  {meaning}"
-        yield from wrap(
-            ", ".join(sorted(choices)), 96, initial_indent=INDENT, subsequent_indent=INDENT
-        )
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+        choices = ", ".join(sorted(choices_of(group, [CONF])))
+        yield from wrap(choices, 96, initial_indent=INDENT, subsequent_indent=INDENT)

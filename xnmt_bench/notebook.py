@@ -12,7 +12,7 @@ import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
 
 from xnmt_bench.commands import CONF
-from xnmt_bench.composition import with_options
+from xnmt_bench.composition import load_choice
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError
@@ -176,9 +176,9 @@ def _configure(
     # Hydra keeps one global state, which a notebook or an optimiser may use itself.
     del config["defaults"], config["hydra"]
     for group, choice in {"corpus": "text", "nmt": "tatoeba_de_en", "proxy": "sa"}.items():
-        config[group] = _load_choice(group, choice)
-    config.trainer = _load_choice("trainer", "default")
-    config.logger = _load_choice("logger", "csv")
+        config[group] = load_choice(group, choice)
+    config.trainer = load_choice("trainer", "default")
+    config.logger = load_choice("logger", "csv")
     config.metric, config.judge, config.analysis = {}, {}, {}
     config.explainer = {"name": "attention", "phi": {}}
     config.corpus.root = str(root)
@@ -197,16 +197,6 @@ def _configure(
         OmegaConf.update(config, name, value)
     composed: DictConfig = config
     return composed
-
-
-def _load_choice(group: str, name: str) -> Any:
-    """Return a configuration file with those that it stands on, as Hydra composes them."""
-    values: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
-    node = with_options(values, group)
-    merged: Any = OmegaConf.create({})
-    for part in node.pop("defaults", ["_self_"]):
-        merged = OmegaConf.merge(merged, node if part == "_self_" else _load_choice(group, part))
-    return merged
 
 
 def _with_options(

@@ -9,9 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
-from functools import cache
-from typing import Annotated, Any, get_type_hints
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -64,8 +67,10 @@ def section(made_by: Callable[..., Any], but: Iterable[str] = ()) -> type[BaseMo
 
 @cache  # building a schema takes longer than checking values against it
 def _section(made_by: Callable[..., Any], but: frozenset[str]) -> type[BaseModel]:
-    # Annotations stand on `__init__`; a class itself has those of its attributes.
-    function = made_by.__init__ if inspect.isclass(made_by) else made_by  # type: ignore[misc]
+    # A class's own annotations are those of its attributes, which for a dataclass are the same; its
+    # `__init__` may name types that only the module of a base imports.
+    on_init = inspect.isclass(made_by) and not is_dataclass(made_by)
+    function = made_by.__init__ if on_init else made_by  # type: ignore[misc]
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError):  # a plug-in's annotations that cannot be read check nothing
@@ -77,7 +82,7 @@ def _section(made_by: Callable[..., Any], but: frozenset[str]) -> type[BaseModel
             open_ended = True
         elif parameter.kind is not parameter.VAR_POSITIONAL and name not in left_out:
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints.get(name, Any), default)
+            fields[name] = (_with_sections(hints.get(name, Any)), default)
     config = ConfigDict(
         strict=True,
         extra="allow" if open_ended else "forbid",
@@ -85,6 +90,13 @@ def _section(made_by: Callable[..., Any], but: frozenset[str]) -> type[BaseModel
         protected_namespaces=(),
     )
     return create_model(made_by.__name__, __config__=config, **fields)  # type: ignore[call-overload]
+
+
+def _with_sections(hint: Any) -> Any:
+    """Return an annotation in which each dataclass is the schema of its own options."""
+    if isinstance(hint, UnionType):
+        return reduce(or_, map(_with_sections, get_args(hint)))
+    return section(hint) if inspect.isclass(hint) and is_dataclass(hint) else hint
 
 
 def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[str]:
@@ -96,7 +108,7 @@ def faults(schema: type[BaseModel], values: Any, where: str = "") -> Iterator[st
         where: the name of the node that holds them.
     """
     if not isinstance(values, Mapping):
-        yield f"{where}={values!r}: not a group of options"
+        yield f"{where}={_shown(values)}: should be a group of options"
         return
     try:
         schema.model_validate({name: v for name, v in values.items() if name != "_target_"})
@@ -131,7 +143,7 @@ def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -
         return f": no such option{f'; did you mean {near[0]}?' if near else ''}"
     if problem["type"] == "missing":
         return ": has to be given"
-    shown = "null" if value is None else repr(value) if isinstance(value, str) else value
+    shown = _shown(value)
     if problem["type"] == "string_too_short":
         return "=: should not be empty"
     if problem["type"] == "too_short" and not value:
@@ -140,3 +152,8 @@ def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -
         return f"={shown}: should be a list, such as [{value}]"
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"={shown}: should be {message}"
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as a command line or Python has it."""
+    return "null" if value is None else repr(value) if isinstance(value, str) else value

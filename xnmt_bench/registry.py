@@ -51,6 +51,7 @@ KINDS = {
     "resolvers": Kind("resolver"),
 }
 
+LISTS = ("metric", "judge", "analysis")  # groups of which several are chosen
 # By group, the arguments that the project gives: of its classes, and of what opens a system.
 GIVEN = {kind.group: kind.hidden for kind in KINDS.values() if kind.group}
 GIVEN |= {"nmt": ("path", "device", "clusters"), "corpus": (), "logger": ()}

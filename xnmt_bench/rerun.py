@@ -45,9 +45,8 @@ def rerun_command(command: str, overrides: Sequence[str], written: Sequence[Path
 
 def _elsewhere(option: str) -> bool:
     """Return whether an option decides no number."""
-    return any(
-        option.lstrip("+~") == o or option.lstrip("+~").startswith(f"{o}.") for o in ELSEWHERE
-    )
+    name = option.lstrip("+~")
+    return any(name == other or name.startswith(f"{other}.") for other in ELSEWHERE)
 
 
 def _with_placeholders(override: str, names: dict[str, str]) -> str:

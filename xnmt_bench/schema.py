@@ -4,193 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field
 
-from proxies.lessons import ProxyTrainingOptions
-from xnmt_bench.corpora.vocabulary.subwords import Normalization
-from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.nmt.loading import shipped
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
-from xnmt_bench.options import (
-    Count,
-    Few,
-    Positive,
-    Rate,
-    Section,
-    Seed,
-    Size,
-    Text,
-    Texts,
-    faults,
-    like,
-    section,
-)
+from xnmt_bench.options import faults, section
 from xnmt_bench.overrides import split
-from xnmt_bench.registry import KINDS, load, target_of
-from xnmt_bench.resolvers.options import CoreferenceOptions
-from xnmt_bench.rules.extract import ExtractionOptions, Scenario
+from xnmt_bench.pipeline.settings import (
+    MISSING,
+    CorpusSettings,
+    ExplainerSettings,
+    JobSettings,
+    ProxySettings,
+    RulesSettings,
+    SheetSettings,
+    SystemSettings,
+    leaves,
+    no_value,
+    resolve,
+)
+from xnmt_bench.registry import GIVEN, KINDS, LISTS, load, target_of
 from xnmt_bench.sweep import as_typed
 
-Precision = Literal["32-true", "32", "bf16-mixed", "16-mixed"]
-MISSING = "???"
 NO_TEXT = ": should be a valid string"
 NO_SYSTEM = "nmt.path: has no value yet; give nmt.path=..., or nmt.initial=... to train it further"
-
-
-class RulesSection(Section):
-    """Which decisions are explained; how they are explained is checked by `ExtractionOptions`."""
-
-    train_sentences: Count | None
-    seed: Seed
-    test_sentences: Count | None
-
-
-class BootstrapSection(Section):
-    """How intervals are drawn."""
-
-    samples: Annotated[int, Field(ge=1, le=1_000_000)]
-    seed: Seed
-
-
-class DoubtsSection(Section):
-    """Beyond which a note says that numbers mean little."""
-
-    shared_pairs: Rate | None
-    unknown: Rate | None
-    avoidable: Rate | None
-    swapped: Positive | None
-    alike: Rate | None
-    gain: Positive | None
-    gold_shift: Rate | None
-    determined: Rate | None
-
-
-class InputSection(Section):
-    """A result made elsewhere."""
-
-    path: Text | None
-    format: Text
-    name: Text | None
-
-
-class RelevanceSection(InputSection):
-    """The same with what a dump of another tool has beside it."""
-
-    source: Text | None
-    target: Text | None
-    reference: Text | None
-    source_language: Text | None
-    target_language: Text | None
-
-
-class ScoresSection(InputSection):
-    """The same with the way that its numbers go."""
-
-    higher_is_better: bool
-
-
-class SheetSection(Section):
-    """What stands beside the options of a kind of sheet."""
-
-    items: Count | None
-    seed: Seed
-    name: Annotated[str, like(r"[\w-]+", "letters, digits, _ and - alone")] | None
-    path: Texts | None
-    key: Text | None
-    format: Literal["sheet", "mt_gender"]
-
-
-class ContextSection(Section):
-    """Sentences around the current one that a system reads."""
-
-    sentences: Annotated[int, Field(ge=0, le=3)]
-    target: bool
-    following: Annotated[int, Field(ge=0, le=3)]
-    read: Annotated[int, Field(ge=0, le=3)] | None
-
-
-class SubwordsSection(Section):
-    """Vocabularies to train, or files of them."""
-
-    type: Literal["bpe", "unigram"]
-    source_size: Size
-    target_size: Size
-    source_model: Text | None
-    target_model: Text | None
-    sentences: Count | None = None
-    normalization: Normalization = "nmt_nfkc"
-
-
-class TrainerSection(Section):
-    """How training runs."""
-
-    precision: Precision
-    validate_every: Count | None
-    devices: Few
-    nodes: Few
-    progress_bar: bool
-
-
-class Main(Section):
-    """The leaves of the configuration that belong to no group."""
-
-    scenario: Scenario
-    learned_from: Scenario
-    k: Few
-    seed: Seed
-    train_sentences: Count | None
-    bootstrap: BootstrapSection
-    doubts: DoubtsSection
-    outputs: InputSection
-    scores: ScoresSection
-    relevance: RelevanceSection
-    left_out: dict[Text, Any]
-    explain: Text | None
-    explain_target: Text | None
-    explain_foil: Text | None
-    dry_run: bool
-    repair: bool
-    workers: Few
-    until: Literal["system", "labels", "rules"] | None
-    store: Text
-    results: Text | Texts
-    pooled: Text
-    bundle: Annotated[str, like(r".*\.zip", "a file whose name ends in .zip")] | None
-    bundle_author: Text | None
-    device: Device
-    threads: Few | None
-    trainer: TrainerSection
-
-
-class CorpusSection(Section):
-    """What stands beside a corpus's own options."""
-
-    name: Annotated[Text, like("[^/]+", "a name without /")]  # it stands in names of files
-    reversed: bool
-    max_length: Count
-    subwords: SubwordsSection
-    data: Text | None = None
-
-
-class SystemSection(Section):
-    """What every NMT system has."""
-
-    name: Text
-    path: Text | None
-    initial: Text | None
-    divide_and_rule: Literal["middle", "multi", "aligned"] | None = None
-    context: ContextSection
-    beam: Few
-    coreference: section(CoreferenceOptions) | None = None  # type: ignore[valid-type]
-    architecture: Text | None = None
-    corpus: dict[str, Any] | None = None
-    seed: Seed = 0
+# Of a section, what another signature checks.
+ELSEWHERE: dict[type, tuple[str, ...]] = {
+    CorpusSettings: ("node",),
+    ExplainerSettings: ("phi",),
+    ProxySettings: ("sizes",),
+    RulesSettings: (),
+    SheetSettings: ("node",),
+    SystemSettings: ("reader", "sizes", "training"),
+}
 
 
 def check(config: DictConfig, complete: bool = True) -> None:
@@ -203,33 +53,23 @@ def check(config: DictConfig, complete: bool = True) -> None:
     Raises:
         ConfigError: something is wrong with it; every fault is in the message, one line each.
     """
-    values = _resolved(config)
+    values = resolve(config)
     problems = list(_problems(values))
     if _restore_texts(config, problems):
-        values = _resolved(config)
+        values = resolve(config)
         problems = list(_problems(values))
-    missing = [path for path, value in _leaves(values) if value == MISSING]
+    missing = [path for path, value in leaves(values) if value == MISSING]
     # A value that is yet to be given is of no type, and only what runs needs it.
     problems = [p for p in problems if p.partition("=")[0] not in missing]
     # `evaluate.py` reads results without a system, so it does not need every value.
-    problems += [f"{path}: has no value yet; give {path}=..." for path in missing if complete]
+    problems += [no_value(path) for path in missing if complete]
     nmt = values.get("nmt")
-    if complete and isinstance(nmt, Mapping) and not has_system(nmt):
+    # A system is named, or can be trained from nothing.
+    sources = ("architecture", "path", "initial")
+    if complete and isinstance(nmt, Mapping) and not any(map(nmt.get, sources)):
         problems.append(NO_SYSTEM)
     if problems:
         raise ConfigError(problems)
-
-
-def _resolved(config: DictConfig) -> Any:
-    """Return plain values; an interpolation is checked by its value.
-
-    Raises:
-        ConfigError: one has no value.
-    """
-    try:
-        return OmegaConf.to_container(config, resolve=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError([str(error).splitlines()[0]]) from None
 
 
 def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
@@ -260,69 +100,52 @@ def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
     return restored
 
 
-def _leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value by its full name."""
-    if isinstance(node, Mapping):
-        for name, value in node.items():
-            yield from _leaves(value, f"{where}.{name}" if where else str(name))
-    else:
-        yield where, node
-
-
 def _problems(values: dict[str, Any]) -> Iterator[str]:
-    yield from faults(Main, {key: values[key] for key in Main.model_fields if key in values})
-    yield from _rules(values.get("rules"))
-    yield from _with_target(values.get("corpus"), "corpus", CorpusSection)
+    main = section(JobSettings)
+    yield from faults(main, {key: values[key] for key in main.model_fields if key in values})
+    yield from _of_section(RulesSettings, values.get("rules"), "rules")
+    yield from _with_target(values.get("corpus"), "corpus", CorpusSettings)
     yield from _system(values.get("nmt"))
     explainer = values.get("explainer")
     if isinstance(explainer, Mapping):
-        yield from _named(explainer, "explainer")
+        yield from _of_section(ExplainerSettings, explainer, "explainer")
         yield from _with_target(explainer.get("phi"), "explainer.phi")
     else:
         # `explainer=null` is valid to Hydra, and leaves no section to check.
         yield f"explainer={_null(explainer)}: should be a choice of explainer"
     yield from _proxy(values.get("proxy"))
-    for kind in ("metrics", "judges", "analyses"):
-        group = str(KINDS[kind].group)
+    for group in LISTS:
         nodes = values.get(group, {})
         if not isinstance(nodes, Mapping):
             yield f"{group}={_null(nodes)}: should be a list, such as {group}=[]"
             continue
         for name, node in nodes.items():
             # Arguments that the project gives are not options, and are refused.
-            yield from _with_target(node, f"{group}.{name}", hidden=KINDS[kind].hidden)
+            yield from _with_target(node, f"{group}.{name}", hidden=GIVEN[group])
     yield from _with_target(values.get("logger"), "logger")
     sheet = values.get("sheet")
     # Without a kind of sheet, the section still names the filled files that are read.
     if isinstance(sheet, Mapping) and "_target_" not in sheet:
-        yield from faults(SheetSection, sheet, "sheet")
+        yield from _of_section(SheetSettings, sheet, "sheet")
     else:
-        yield from _with_target(sheet, "sheet", SheetSection)
+        yield from _with_target(sheet, "sheet", SheetSettings)
     yield from _between_leaves(values)
 
 
-def _rules(node: Any) -> Iterator[str]:
-    if not isinstance(node, Mapping):
-        yield f"rules={_null(node)}: should be a group of options"
-        return
-    # Two schemas share the section: what decides rules is declared beside the extraction.
-    extraction = section(ExtractionOptions)
-    of_decisions = {n: v for n, v in node.items() if n not in extraction.model_fields}
-    yield from faults(RulesSection, of_decisions, "rules")
-    yield from faults(extraction, {n: v for n, v in node.items() if n not in of_decisions}, "rules")
+def _of_section(made_by: type, node: Any, where: str) -> Iterator[str]:
+    """Yield faults of a section by its dataclass, without what another signature checks."""
+    elsewhere = ELSEWHERE[made_by]
+    if isinstance(node, Mapping):
+        node = {name: value for name, value in node.items() if name not in elsewhere}
+    yield from faults(section(made_by, elsewhere), node, where)
 
 
 def _null(value: Any) -> str:
     return "null" if value is None else repr(value)
 
 
-def _named(node: Mapping[str, Any], where: str) -> Iterator[str]:
-    if not isinstance(node.get("name"), str) or not node["name"]:
-        yield f"{where}.name={_null(node.get('name'))}: should be a name"
-
-
 def _with_target(
-    node: Any, where: str, beside: type[Section] | None = None, hidden: Sequence[str] = ()
+    node: Any, where: str, beside: type | None = None, hidden: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield faults of a node that is made into an object by its `_target_`.
 
@@ -341,7 +164,7 @@ def _with_target(
     except Exception as error:  # an import can raise anything
         yield f"{where}._target_={_null(target)}: cannot be imported: {error}"
         return
-    extras = set(beside.model_fields) if beside else set()
+    extras = section(beside, ELSEWHERE[beside]).model_fields if beside else {}
     # An object among the options is checked by its own arguments, and not as a value.
     inner = {
         name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
@@ -354,24 +177,17 @@ def _with_target(
     }
     yield from faults(schema, options_given, where)
     if beside:
-        yield from faults(beside, {n: v for n, v in node.items() if n in extras}, where)
+        yield from _of_section(beside, {n: v for n, v in node.items() if n in extras}, where)
     for part in sorted(inner):
         yield from _with_target(node[part], f"{where}.{part}")
-
-
-def has_system(node: Mapping[str, Any]) -> bool:
-    """Return whether a system is named, or can be trained from nothing."""
-    return any(node.get(name) for name in ("architecture", "path", "initial"))
 
 
 def _system(node: Any) -> Iterator[str]:
     if not isinstance(node, Mapping):
         yield f"nmt={_null(node)}: should be a choice of nmt"
         return
-    parts = ("reader", "sizes", "training")
-    yield from faults(SystemSection, {n: v for n, v in node.items() if n not in parts}, "nmt")
-    # The path is the system's own option, and the project passes it on.
-    yield from _with_target(node.get("reader"), "nmt.reader", hidden=["path"])
+    yield from _of_section(SystemSettings, node, "nmt")
+    yield from _with_target(node.get("reader"), "nmt.reader", hidden=GIVEN["nmt"])
     if "training" in node:
         yield from faults(section(NMTTrainingOptions), node["training"], "nmt.training")
     if "sizes" in node:
@@ -382,8 +198,7 @@ def _proxy(node: Any) -> Iterator[str]:
     if not isinstance(node, Mapping):
         yield f"proxy={_null(node)}: should be a choice of proxy"
         return
-    yield from _named(node, "proxy")
-    yield from faults(section(ProxyTrainingOptions), node.get("training"), "proxy.training")
+    yield from _of_section(ProxySettings, node, "proxy")
     yield from _sizes("proxies", node.get("name"), node.get("sizes"), "proxy")
 
 
