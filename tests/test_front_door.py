@@ -21,6 +21,7 @@ from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.nmt.loading import SHIPPED, load_model, shipped_names
 from xnmt_bench.nmt.opening import find_family
+from xnmt_bench.pipeline.settings import read_settings
 
 PAIRS = [
     ("the dog sleeps .", "der Hund schläft ."),
@@ -334,7 +335,7 @@ class TestShippedSystem:
 
         monkeypatch.setattr("xnmt_bench.explain.load_explainer", load)
         sentence = ["nmt=tatoeba_de_en", "explain='Der Hund schläft .'", f"results={tmp_path}"]
-        explain(configure(*sentence, "device=cpu"))
+        explain(read_settings(configure(*sentence, "device=cpu")))
         shown = capsys.readouterr().out
         assert "attention: n/a: explainer 'attention': size: has to be given" in shown
         assert "\ngradient norm\n" in shown

@@ -22,10 +22,10 @@ def calls(tree, attribute):
 
 
 def makers():
-    """The name of each stage, with the file that calls a store's `make` or `store_decisions`."""
+    """The name of each stage, with the file that calls a store's `stage` or `store_decisions`."""
     for path in (ROOT / "xnmt_bench").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for call in calls(tree, "make"):
+        for call in calls(tree, "stage"):
             if any(keyword.arg == "version" for keyword in call.keywords):
                 names = [call.args[0]]
                 if isinstance(names[0], ast.Name):  # the callers of the method name the stage

@@ -17,6 +17,7 @@ from xnmt_bench.explainers import alti, value_zeroing
 from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import load, load_explainer
 
 REFERENCE = DATA / "reference" / "alti_plus.json"
@@ -249,7 +250,7 @@ def test_what_does_not_cover_a_system_costs_the_others_nothing(
     names = [*by_blocks, "attention"]
     classes = {name: load("explainers", name) for name in names}
     monkeypatch.setattr("xnmt_bench.explain.load_all", lambda kind: classes)
-    explain(config)
+    explain(read_settings(config))
     shown = " ".join(capsys.readouterr().out.split())  # the terminal breaks lines
     for name in by_blocks:
         assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read: Trans" in shown

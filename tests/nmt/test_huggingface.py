@@ -41,6 +41,7 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.overrides import quoted
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
@@ -558,12 +559,12 @@ def test_a_sentence_of_no_corpus_has_its_languages_named(tmp_path, texts, capsys
     model = ["nmt=mbart", f"nmt.path={tmp_path}/mine", f"store={tmp_path}", f"results={tmp_path}"]
     german = [*model, "explain=der Hund schläft .", "explain_target=the dog sleeps ."]
     with pytest.raises(XnmtError) as error:
-        explain(configure(*map(quoted, german)))
+        explain(read_settings(configure(*map(quoted, german))))
     line = "this model knows many languages: give nmt.reader.source_language"
     assert str(error.value).splitlines()[-1] == line
     named = ["nmt.reader.source_language=de", "nmt.reader.target_language=en"]
     with caplog.at_level("INFO"):
-        explain(configure(*map(quoted, german), *named))
+        explain(read_settings(configure(*map(quoted, german), *named)))
     assert f"mbart reads de_DE and writes en_XX: {tmp_path}/mine" in caplog.messages
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "source (de_DE): der Hund schläft ."

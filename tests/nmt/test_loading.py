@@ -15,7 +15,7 @@ from xnmt_bench.errors import DataError, StoreError, XnmtError
 from xnmt_bench.nmt import loading
 from xnmt_bench.nmt.loading import build_model, system_id
 from xnmt_bench.nmt.transformer import Transformer
-from xnmt_bench.pipeline import system as system_module
+from xnmt_bench.pipeline import training
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.store import META
 
@@ -69,7 +69,7 @@ def test_code_of_a_plug_ins_architecture_decides_its_training(
     changes = [*overrides("transformer", workplace)]
     fingerprints = []
     for code in (None, "written", "edited"):
-        monkeypatch.setattr(system_module, "code_of_plug_in", lambda cls, code=code: code)
+        monkeypatch.setattr(training, "code_of_plug_in", lambda cls, code=code: code)
         fingerprints.append(Job(configure(*changes)).system.trained.fingerprint)
     assert fingerprints[0] == transformer.system.trained.fingerprint
     assert len({*fingerprints}) == 3

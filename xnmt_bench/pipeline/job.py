@@ -120,7 +120,9 @@ class Job(Lazy):
         self.settings.require("corpus")
         settings, changes = self.settings.corpus, dict(changes)
         reverse = changes.pop("reversed", settings.reversed)
-        corpus: Corpus = instantiate(f"corpus {settings.name!r}", settings.node | changes)
+        corpus: Corpus = instantiate(
+            f"corpus {settings.name!r}", {"name": settings.name} | settings.node | changes
+        )
         # Wrapped last, so that the corpus itself knows nothing of directions.
         return ReversedCorpus(corpus) if reverse else corpus
 

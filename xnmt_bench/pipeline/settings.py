@@ -314,7 +314,7 @@ def read_settings(config: DictConfig) -> Settings:
         values[group] = values.get(group) or {}
     # What a corpus and a kind of sheet are made of, without the options of every one.
     beside = {
-        "corpus": ("reversed", "max_length", "subwords", "data"),
+        "corpus": ("name", "reversed", "max_length", "subwords", "data"),
         "sheet": _names(SheetSettings),
     }
     for group, names in beside.items():
