@@ -22,12 +22,11 @@ from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     FAILED,
     NOT_APPLICABLE,
-    VERSIONS,
     Evidence,
     ScoredRow,
     write,
 )
-from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
 from xnmt_bench.pipeline.settings import Settings, read_settings, resolve
@@ -351,7 +350,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
     """
     results, errors, rows = job.settings.results_folder, [], []
     for planned in metric.measure(metric.measured_job(job)):
-        # Row by row: an earlier row is on disk before the next is even identified.
+        # TableRow by row: an earlier row is on disk before the next is even identified.
         row = planned.identify()
         row_name = _describe(metric, row.columns)
         try:
@@ -370,7 +369,7 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
             continue
         # After `make`, which has opened every artefact behind the row.
         versions = {name: sorted(numbers) for name, numbers in job.store.versions.items()}
-        facts = row.facts | ({VERSIONS: versions} if versions else {})
+        facts = row.facts | ({"versions": versions} if versions else {})
         row = replace(row, facts=facts, rerun=_rerun(job.settings))
         # On disk before it is scored: an error in scoring loses no measurement.
         written = write(metric.name, row, outcome, results)
@@ -394,7 +393,7 @@ def _rerun(settings: Settings) -> str:
     return rerun_command(hydra_config.job.name, hydra_config.overrides.task, written)
 
 
-def _describe(metric: Metric, row: Row) -> str:
+def _describe(metric: Metric, row: TableRow) -> str:
     """Return a row in words, such as `fidelity of transformer, attention, k = 1, sa`."""
     parts = [str(row["nmt"])]
     for key in metric.keys:

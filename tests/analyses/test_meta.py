@@ -10,7 +10,6 @@ from xnmt_bench.analyses.meta import Meta
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import ALTERS
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -26,7 +25,7 @@ MEANS = {"a": -1.0, "b": -1.5, "c": -2.0}
 def make_row(folder, name, log_p, alteration="", options="", seed="", model="m0"):
     """A row of an explainer, or of its altered form."""
     shown = f"{alteration}[of={name}{options and ', '}{options}]" if alteration else name
-    facts = {ALTERS: [name, alteration, options]} if alteration else {}
+    facts = {"alters": [name, alteration, options]} if alteration else {}
     identity = FIDELITY | {"explainer": shown, "instantiation": "base", "seed": seed}
     measured(Fidelity, folder, identity, decisions(SENTENCE_N, log_p), model, **facts)
 
@@ -111,7 +110,7 @@ def test_higher_is_better_where_it_is_and_worse_is_above_0(tmp_path):
 
     for right, alteration in ((8, ""), (8, "noisy"), (3, "exchanged")):
         shown = f"{alteration}[of=a]" if alteration else "a"
-        facts = {ALTERS: ["a", alteration, ""]} if alteration else {}
+        facts = {"alters": ["a", alteration, ""]} if alteration else {}
         identity = AER | {"explainer": shown}
         measured(AlignmentErrorRate, tmp_path, identity, count(right), **facts)
     [row] = Meta(samples=20).analyse(analysed(tmp_path, AlignmentErrorRate())).rows

@@ -8,7 +8,6 @@ from xnmt_bench.analyses.normalised import Normalised
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -104,7 +103,7 @@ def test_blind_rows_stand_behind_the_others(tmp_path, sentence_log_p):
     made(tmp_path, sentence_log_p - 4, explainer="random")
     made(tmp_path, sentence_log_p - 2, explainer="half")
     units = decisions(range(len(sentence_log_p)), sentence_log_p - 1)
-    measured(Fidelity, tmp_path, FIDELITY | {"explainer": "lexicon"}, units, **{BLIND: True})
+    measured(Fidelity, tmp_path, FIDELITY | {"explainer": "lexicon"}, units, **{"blind": True})
     result = Normalised(samples=20).analyse(
         panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
     )

@@ -69,10 +69,8 @@ def test_what_was_written_comes_back(tmp_path):
     )  # fmt: skip
     [back] = read("fidelity", tmp_path, Fidelity().identity)
     assert back == row
-    assert back.facts == row_facts(FIDELITY) | {
-        "valid_loss": 0.5,
-        "settings": {"test set": "toy test"},
-    }
+    assert back.facts.by_name() == row_facts(FIDELITY) | {"valid_loss": 0.5}
+    assert back.settings == {"test set": "toy test"}
     assert back.made_by == {"scores": "a"}
     # Its file lies in the results, so that they can be moved without the store.
     kept.unlink()
@@ -216,7 +214,7 @@ def test_rows_of_other_test_sentences_replace_nothing(tmp_path):
     for sentences in ("20 (abc)", "60 (def)", "60 (def)"):
         measured(Fidelity, tmp_path, FIDELITY, units(), settings={"test sentences": sentences})
     kept = read("fidelity", tmp_path, Fidelity().identity)
-    assert sorted(m.facts["settings"]["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
+    assert sorted(m.settings["test sentences"] for m in kept) == ["20 (abc)", "60 (def)"]
 
 
 def test_another_model_of_the_same_name_replaces_nothing(tmp_path):

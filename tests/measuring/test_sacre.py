@@ -104,7 +104,7 @@ def test_rows_of_two_tokenizers_stand_apart(tmp_path):
     for tokenizer, name in (("zh", "a"), ("13a", "b")):
         columns = statistics(*TEXTS["zh"], tokenizer)
         evidence.units.columns.update(columns)
-        evidence.facts["settings"]["tokenizer"] = tokenizer
+        evidence.settings["tokenizer"] = tokenizer
         row.columns["nmt"] = name
         write("quality", row, evidence, tmp_path)
     rows = read("quality", tmp_path, Quality().identity)

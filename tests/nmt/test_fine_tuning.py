@@ -22,7 +22,6 @@ from xnmt_bench.corpora.vocabulary.subwords import (
     train_subwords,
 )
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.measurement import SETTINGS
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
@@ -310,12 +309,12 @@ def test_a_saved_system_knows_its_markers(marked):
         next(Quality().measure(job)).identify() for job in (opened, default, marked)
     )
     assert by_gold.columns == by_default.columns
-    assert by_gold.facts[SETTINGS]["markers of"].startswith("gold (")
-    assert by_default.facts[SETTINGS]["markers of"].startswith("learnt (")
-    assert SETTINGS not in trained_here.facts
+    assert by_gold.settings["markers of"].startswith("gold (")
+    assert by_default.settings["markers of"].startswith("learnt (")
+    assert not trained_here.settings
     # Beside the metric's own settings.
     [base, *_] = Fidelity().measure(opened)
-    assert base.identify().facts[SETTINGS].keys() > by_gold.facts[SETTINGS].keys()
+    assert base.identify().settings.keys() > by_gold.settings.keys()
 
 
 def test_explaining_a_sentence_marks_it(marked):

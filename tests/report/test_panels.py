@@ -210,8 +210,8 @@ def test_baselines_without_a_system_have_a_panel_of_their_own():
 
 def with_settings(explainer, **settings):
     scored_row = row(explainer=explainer)
-    facts = scored_row.measurement.facts | {SETTINGS: settings}
-    return replace(scored_row, measurement=replace(scored_row.measurement, facts=facts))
+    measurement = replace(scored_row.measurement, settings=settings)
+    return replace(scored_row, measurement=measurement)
 
 
 def test_rows_that_differ_in_a_setting_stand_apart():

@@ -9,7 +9,6 @@ from scipy import stats
 from support.example_rows import FIDELITY, decisions, measured
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare, t_test
-from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -32,7 +31,7 @@ def write(tmp_path):
     def write_row(explainer, log_p, blind=False, seed=1, model="m0"):
         keys = FIDELITY | {"explainer": explainer, "seed": seed}
         units = decisions(range(len(log_p)), log_p)
-        return measured(Fidelity, tmp_path, keys, units, model=model, **{BLIND: blind})
+        return measured(Fidelity, tmp_path, keys, units, model=model, **{"blind": blind})
 
     return write_row
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from support.example_rows import FIDELITY, SYSTEM, Tables, scored
 from xnmt_bench.measuring.comparing import Difference
-from xnmt_bench.measuring.measurement import AGREEMENT, BLIND, PIVOT
 from xnmt_bench.measuring.metric import Column, SumMetric
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
@@ -20,7 +19,7 @@ METRIC = Fidelity()
 
 def row(explainer, ppl, low, high, instantiation="fn", blind=False):
     keys = FIDELITY | {"explainer": explainer, "instantiation": instantiation}
-    return scored(keys, {"ppl": ppl, "ppl_low": low, "ppl_high": high}, **{BLIND: blind})
+    return scored(keys, {"ppl": ppl, "ppl_low": low, "ppl_high": high}, **{"blind": blind})
 
 
 def difference(effect):
@@ -78,7 +77,8 @@ def test_the_verdict_stands_in_every_file_of_the_table(tmp_path):
 
 
 def test_the_systems_quality_comes_first():
-    facts = ROWS[0].measurement.facts | {AGREEMENT: {"right": 0.19, "constant": 0.07}}
+    agreement = {"right": 0.19, "constant": 0.07}
+    facts = replace(ROWS[0].measurement.facts, agreement=agreement)
     rows = [replace(ROWS[0], measurement=replace(ROWS[0].measurement, facts=facts)), *ROWS[1:]]
     first, _ = verdict(METRIC, rows, STANDINGS)
     assert first == (
@@ -127,6 +127,6 @@ def test_a_heading_of_two_metrics_is_defined_for_each():
 def test_what_no_table_shows_is_not_defined():
     meaning = {"heading": "Comb by validation", "order": ["own", "comb_valid", 0], "meaning": "x"}
     keys = FIDELITY | {"explainer": "clear", "instantiation": "comb_valid"}
-    rows = [row("clear", 2.0, 1.9, 2.1), scored(keys, {"ppl": 2.5}, **{PIVOT: meaning})]
+    rows = [row("clear", 2.0, 1.9, 2.1), scored(keys, {"ppl": 2.5}, **{"pivot": meaning})]
     assert "comb_valid" in METRIC.csv_only
     assert [*definitions([(METRIC, rows)])] == ["FN"]

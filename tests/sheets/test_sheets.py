@@ -13,7 +13,7 @@ import pytest
 from support.example_rows import FIDELITY, measured
 from support.forked_commands import command, must_run
 from xnmt_bench.errors import DataError
-from xnmt_bench.measuring.measurement import BLIND, BLIND_EXPLAINER, read
+from xnmt_bench.measuring.measurement import read
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.coref_attention import CorefAttention
@@ -62,7 +62,7 @@ def make_results(folder):
         files = {"browsed_relevance": folder / f"{name}.parquet"}
         row = FIDELITY | {"explainer": name}
         measured(
-            Fidelity, results, row, UNITS, files=files, made_by={"judged": name}, **{BLIND: blind}
+            Fidelity, results, row, UNITS, files=files, made_by={"judged": name}, **{"blind": blind}
         )
     row = FIDELITY | {"explainer": "", "instantiation": "nmt"}
     measured(Fidelity, results, row, UNITS, files={"sample": folder / "sample.json"})
@@ -107,7 +107,7 @@ def make_pronouns(folder):
                  "entity_relevance": folder / f"entity_{name}.parquet"}  # fmt: skip
         for seed in ("1", "2"):
             measured(Consistency, results, PRONOUNS | {"explainer": name, "seed": seed}, UNITS,
-                     files=files, **{BLIND_EXPLAINER: blind})  # fmt: skip
+                     files=files, **{"blind_explainer": blind})  # fmt: skip
     return results
 
 

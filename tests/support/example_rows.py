@@ -12,10 +12,10 @@ from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.own import COMB, Own
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.measurement import (
-    PIVOT,
     Evidence,
+    Facts,
     Measurement,
-    RowIdentity,
+    Row,
     ScoredRow,
     write,
 )
@@ -70,7 +70,7 @@ def judge_facts(instantiation):
     kind, _, proxy = name.partition("_")
     sentences = int(sentences) if sentences else None
     if name.startswith("comb"):
-        return {PIVOT: vars(PivotValue("Comb" if name == "comb" else name, [COMB, name, 0]))}
+        return {"pivot": vars(PivotValue("Comb" if name == "comb" else name, [COMB, name, 0]))}
     if kind not in ("evalx", "kl"):
         proxy = name
     proxy, plus, _ = proxy.partition("+")
@@ -85,7 +85,7 @@ def judge_facts(instantiation):
         "nmt": lambda: NMT(rules),
     }
     judge = judges.get(name, judges.get(kind if proxy != name else "", lambda: Own(rules)))()
-    return {"judge": judge.name, PIVOT: vars(judge.pivot_value())}
+    return {"judge": judge.name, "pivot": vars(judge.pivot_value())}
 
 
 def row_facts(identity):
@@ -99,12 +99,14 @@ def row_facts(identity):
 def measured(metric, results, identity, outcome, model="m0", files=None, made_by=None, **facts):
     """Writes a row: its units, or the status that says why there are none."""
     if isinstance(outcome, Units):
-        outcome = Evidence(outcome, made_by or {}, facts, files or {})
-    row = RowIdentity(identity, model, row_facts(identity))
+        settings = facts.pop("settings", {})
+        outcome = Evidence(outcome, made_by or {}, facts, files or {}, settings)
+    row = Row(identity, model, facts=row_facts(identity))
     return write(metric.name, row, outcome, results)
 
 
 def scored(identity, values, status="ok", model="m0", derived=False, **facts):
     """A row with numbers that no units stand behind."""
-    facts = row_facts(identity) | facts
-    return ScoredRow(Measurement(identity, model, status, facts=facts), values, "SIGNED", derived)
+    settings, facts = facts.pop("settings", {}), Facts.of(row_facts(identity) | facts)
+    measurement = Measurement(identity, model, status, settings=settings, facts=facts)
+    return ScoredRow(measurement, values, "SIGNED", derived)

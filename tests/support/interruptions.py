@@ -75,7 +75,7 @@ def table(folder: Path) -> list[dict]:
             if scored.row.get("explainer") == "eflomal":
                 continue
             # What a judge cost is unknown where its work was killed, and another time each time.
-            facts = scored.measurement.facts.items()
+            facts = scored.measurement.facts.by_name().items()
             facts = {key: fact for key, fact in facts if not key.endswith("_seconds")}
             about = {"metric": metric.name, "facts": facts}
             tables.append((csv_columns(metric), about | scored.row))

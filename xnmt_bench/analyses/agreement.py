@@ -14,7 +14,7 @@ from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement, ScoredRow
-from xnmt_bench.measuring.metric import SYSTEM, Metric, Row
+from xnmt_bench.measuring.metric import SYSTEM, Metric, TableRow
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, compared_heading, ends, name_of_all, sortable
 from xnmt_bench.report.summary import Cell, Line, Summary
@@ -237,7 +237,7 @@ class Agreement(Analysis):
 
     def _compared(
         self, first: Ranking, second: Ranking, names: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray, Row]:
+    ) -> tuple[np.ndarray, np.ndarray, TableRow]:
         """Return values and places (2, E, 1 + R) by both metrics, and how the rankings agree."""
         metrics = [r.metric for r in (first, second) for _ in names]
         measured = [r.rows[name] for r in (first, second) for name in names]

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import interval
 from xnmt_bench.measuring.measurement import signature
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.report.panels import Panel, caveats
 from xnmt_bench.report.summary import (
     ShownTable,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Result:
     """One analysis, ready to be shown: every number for the CSV, and a readable table."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     identity: Sequence[str]  # the columns that tell a row from others, which its signature repeats
     measured: Sequence[str]  # the columns of what was found
     summary: Summary

@@ -16,7 +16,7 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import group_comparable
 from xnmt_bench.measuring.measurement import SETTINGS
-from xnmt_bench.measuring.metric import SYSTEM, Row
+from xnmt_bench.measuring.metric import SYSTEM, TableRow
 from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, log_scale, wrapped
 from xnmt_bench.report.panels import (
     Panel,
@@ -84,7 +84,7 @@ class Curve(Analysis):
         places = list(dict.fromkeys(map(self.text, sorted(chain(*groups), key=self._order))))
         by_group = [list(self._rows(group)) for group in groups]
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             return Cell(*seeds_cell(metric.headline, row["seeds"], row["ranked"]))
 
         words = {metric.compared: "name", "result": "result"}
@@ -110,7 +110,7 @@ class Curve(Analysis):
         groups = group_comparable(panels, lambda panel: panel.settings, self.text)
         return [members for _, members in groups]
 
-    def _rows(self, group: Sequence[Panel]) -> Iterator[Row]:
+    def _rows(self, group: Sequence[Panel]) -> Iterator[TableRow]:
         """Yield every number of panels that differ in the axis alone."""
         metric, column = group[0].metric, group[0].metric.headline
         measured = {p for panel in group for p in panel.rows}
@@ -139,7 +139,7 @@ class Curve(Analysis):
     def _figure(
         self,
         groups: Sequence[Sequence[Panel]],
-        by_group: Sequence[Sequence[Row]],
+        by_group: Sequence[Sequence[TableRow]],
         titles: Sequence[str],
         places: Sequence[str],
     ) -> Figure:

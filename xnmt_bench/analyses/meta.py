@@ -14,7 +14,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import paired
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement, ScoredRow
-from xnmt_bench.measuring.metric import Row, hundredths, percent
+from xnmt_bench.measuring.metric import TableRow, hundredths, percent
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, distinguish, ends
 
@@ -89,7 +89,7 @@ class Meta(Analysis):
         identity = (*panels[0].condition, "result", "explainer", "options")
         return Result([row for *_, row in lines], identity, measured, summary)
 
-    def _rows(self, panel: Panel, pivot: str) -> Iterator[Row]:
+    def _rows(self, panel: Panel, pivot: str) -> Iterator[TableRow]:
         """Yield how much worse the altered numbers are: a row for each explainer and noise.
 
         The least is the best, so that worse is above 0; a number that is missing is empty.
@@ -127,7 +127,7 @@ class Meta(Analysis):
         change = estimate(after_R - before_R)
         return None if np.isnan(change[0]) else change  # NaN: a row without a number
 
-    def _verdict(self, panel: Panel, pivot: str, rows: Sequence[Row]) -> str:
+    def _verdict(self, panel: Panel, pivot: str, rows: Sequence[TableRow]) -> str:
         """Return a sentence on how a result of the metric answers alterations."""
         sentences = []
         # By name, since several amounts of noise stand beside one exchange.

@@ -16,7 +16,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, ends, sort_pivots
@@ -71,7 +71,7 @@ class Normalised(Analysis):
         note = NOTE.format(h=metric.headline.heading, floor=self.floor, ceiling=self.ceiling)
         words = {metric.compared: "name"}
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             if not isfinite(row["score"]):  # both ends are one
                 return Cell("no number")
             value, low, high = (f"{row[name]:.3f}" for name in SCORE)
@@ -83,8 +83,8 @@ class Normalised(Analysis):
         figure = self._figure(usable, by_panel)
         return Result(list(chain(*by_panel)), identity, SCORE, summary, figure)
 
-    def _rows(self, panel: Panel) -> list[Row]:
-        rows: list[Row] = []
+    def _rows(self, panel: Panel) -> list[TableRow]:
+        rows: list[TableRow] = []
         compared = panel.metric.compared
         ceiling = _measured(panel, self.ceiling)
         for pivot, by_name in panel.by_pivot(blind=True).items():
@@ -105,7 +105,7 @@ class Normalised(Analysis):
                     score_R = (worst_R - value_R) / (worst_R - best_R)
                 blind = panel.blind(name)
                 shown = {"name": name + " (blind)" * blind, "blind": blind}
-                row: Row = {compared: name, "result": pivot, **shown}
+                row: TableRow = {compared: name, "result": pivot, **shown}
                 rows.append(
                     panel.condition | row | dict(zip(SCORE, estimate(score_R), strict=True))
                 )
@@ -113,7 +113,7 @@ class Normalised(Analysis):
         best = {row[compared]: row["score"] for row in sorted(rows, key=lambda row: row["score"])}
         return sorted(rows, key=lambda row: (row["blind"], -best[row[compared]], row[compared]))
 
-    def _figure(self, shown: Sequence[Panel], by_panel: Sequence[Sequence[Row]]) -> Figure:
+    def _figure(self, shown: Sequence[Panel], by_panel: Sequence[Sequence[TableRow]]) -> Figure:
         """Return each thing's score by the last column there is, one line of points a panel."""
         compared, labels = shown[0].metric.compared, distinguish(shown).phrases
         every_name = sorted({row[compared] for panel_rows in by_panel for row in panel_rows})

@@ -19,7 +19,7 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import fitting, lay_out, style, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
@@ -81,7 +81,7 @@ class RankStability(Analysis):
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line a panel and value of the pivot, one column a share."""
         metric, distinction = panels[0].metric, distinguish(panels)
-        by_panel: list[list[Row]] = []
+        by_panel: list[list[TableRow]] = []
         orders: dict[str, list[str]] = {}
         for panel, phrase in zip(panels, distinction.phrases, strict=True):
             by_panel.append([])
@@ -132,7 +132,7 @@ class RankStability(Analysis):
         }
 
     def _figure(
-        self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[Row]]
+        self, panels: Sequence[Panel], titles: Sequence[str], by_panel: Sequence[Sequence[TableRow]]
     ) -> Figure:
         """Return the rate against the share of the test set, one axes a panel."""
         plotted = [block for block in zip(panels, titles, by_panel, strict=True) if block[-1]]

@@ -11,7 +11,7 @@ from xnmt_bench.analyses.agreement import places
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Texts
 from xnmt_bench.report.panels import Panel
 from xnmt_bench.report.summary import Cell
@@ -51,7 +51,7 @@ class Ranking(Analysis):
         if not rows:
             raise NotApplicable("no results of any of the explainers")
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             place = str(row["rank"]) if row["agrees"] else f"({row['rank']})"
             return Cell(f"{column.form(row[column.name])}, place {place}")
 
@@ -63,7 +63,7 @@ class Ranking(Analysis):
         identity = (*usable[0].condition, metric.compared, "result")
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)
 
-    def _rows(self, panel: Panel) -> list[Row]:
+    def _rows(self, panel: Panel) -> list[TableRow]:
         """Return the best by the last of the columns first."""
         column, by_pivot = panel.metric.headline, panel.by_pivot(derived=True)
         # Names in every column, since places compare only where the same rows compete for them.

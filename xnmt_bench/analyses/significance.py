@@ -12,7 +12,7 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare, holm
-from xnmt_bench.measuring.metric import Column, Row
+from xnmt_bench.measuring.metric import Column, TableRow
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, compared_heading, ends
 from xnmt_bench.report.standing import exceeds_seeds, seed_spread
@@ -56,7 +56,7 @@ class Significance(Analysis):
         shown = replace(column, form="{:.2f}".format) if column.log else column
         effect = _effect(column)
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             marks = [] if row["verdict"] == "different" else [row["verdict"]]
             marks += [] if row["paired"] else ["unpaired"]
             return Cell(" ".join([shown.cell(*(row[name] for name in effect)), *marks]))
@@ -71,7 +71,7 @@ class Significance(Analysis):
         measured = [name for name in rows[0] if name not in identity]
         return Result(rows, identity, measured, summary)
 
-    def _rows(self, panel: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[TableRow]:
         metric, column = panel.metric, panel.metric.headline
         effect = _effect(column)
         # Blind rows too: whether a method is better than one of them is the first question.
@@ -106,7 +106,7 @@ class Significance(Analysis):
                     "verdict": verdict,
                 }
 
-    def _note(self, column: Column, compared: str, rows: Sequence[Row]) -> str:
+    def _note(self, column: Column, compared: str, rows: Sequence[TableRow]) -> str:
         side = "above" if column.better == "higher" else "below"
         better = "better" if column.better else "less"
         below = f"{side} {1 if column.log else 0} the first is {better}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.metric import Column, Row
+from xnmt_bench.measuring.metric import Column, TableRow
 from xnmt_bench.report.panels import Panel, distinguish, name_of_all, pooled
 from xnmt_bench.report.summary import Cell, Line, Summary
 
@@ -29,7 +29,7 @@ class Systems(Analysis):
         shown = [panel for panel in panels if panel.metric.compared == "nmt"]
         if not shown:
             raise NotApplicable("no metric that compares systems has results, such as quality")
-        rows, cells = list[Row](), dict[tuple[bool, str], dict[str, Cell]]()
+        rows, cells = list[TableRow](), dict[tuple[bool, str], dict[str, Cell]]()
         headings, every = _headings(shown), [s for panel in shown for s in panel.scored()]
         for panel, heading in zip(shown, headings, strict=True):
             column = panel.metric.headline
@@ -54,7 +54,7 @@ class Systems(Analysis):
         return Result(rows, identity, ("result", "value", "low", "high"), summary)
 
 
-def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, Row]]:
+def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, TableRow]]:
     """Yield each system's number in a panel, and its name there."""
     pivot = next(iter(panel.rows))  # they are sorted: the whole stands before its parts
     for name in panel.names:

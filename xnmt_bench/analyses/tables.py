@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xnmt_bench.measuring.measurement import SETTINGS
-from xnmt_bench.measuring.metric import Form, Row
+from xnmt_bench.measuring.metric import Form, TableRow
 from xnmt_bench.report.panels import Distinction, Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 
@@ -15,7 +15,7 @@ FURTHER = ("scenario", "learned_from", "train_sentences", "model", SETTINGS)
 
 
 def varying_words(
-    title: str, rows: Sequence[Row], phrases: Mapping[str, str]
+    title: str, rows: Sequence[TableRow], phrases: Mapping[str, str]
 ) -> tuple[list[str], str]:
     """Return the columns in which rows differ, those of `FURTHER` last, and the title.
 
@@ -34,9 +34,9 @@ def varying_words(
 
 
 # The block of a line, its words, and the row that its numbers are of.
-RowLine = tuple[Iterable[Any], Iterable[str], Row]
+RowLine = tuple[Iterable[Any], Iterable[str], TableRow]
 # A heading, and what makes the text of a row's cell, such as `"{change:+.2f}".format_map`.
-ShownColumn = tuple[str, Callable[[Row], str]]
+ShownColumn = tuple[str, Callable[[TableRow], str]]
 
 
 def listed(
@@ -64,17 +64,19 @@ def listed(
     return Summary(title, headings, laid_out, list(notes), len(words))
 
 
-def lines_of(rows: Iterable[Row], block: Iterable[str], words: Iterable[str]) -> Iterator[RowLine]:
+def lines_of(
+    rows: Iterable[TableRow], block: Iterable[str], words: Iterable[str]
+) -> Iterator[RowLine]:
     """Yield rows as lines, whose block and words are columns of theirs."""
     for row in rows:
         yield [row[name] for name in block], [str(row[name]) for name in words], row
 
 
-def written(form: Callable[[Any], str], *names: str) -> Callable[[Row], str]:
+def written(form: Callable[[Any], str], *names: str) -> Callable[[TableRow], str]:
     """Return what writes a number of a row, which may be empty; of three, one with its interval."""
     text = "{} [{}, {}]" if len(names) == 3 else "{}"
 
-    def write(row: Row) -> str:
+    def write(row: TableRow) -> str:
         numbers = [row[name] for name in names]
         return "" if numbers[0] == "" else text.format(*map(form, numbers))
 
@@ -92,10 +94,10 @@ def yes_or_no(value: bool) -> str:
 
 
 def beside(
-    rows: Iterable[Row], names: Iterable[str], across: str
-) -> dict[tuple[Any, ...], dict[Any, Row]]:
+    rows: Iterable[TableRow], names: Iterable[str], across: str
+) -> dict[tuple[Any, ...], dict[Any, TableRow]]:
     """Return rows by their values of some columns, and then by that of the column `across`."""
-    by_line: dict[tuple[Any, ...], dict[Any, Row]] = {}
+    by_line: dict[tuple[Any, ...], dict[Any, TableRow]] = {}
     for row in rows:
         # A dictionary keeps the order in which lines first come.
         by_line.setdefault(tuple(row[name] for name in names), {})[row[across]] = row
@@ -105,10 +107,10 @@ def beside(
 def pivoted(
     title: str,
     panels: Sequence[Panel],
-    by_panel: Sequence[Sequence[Row]],
+    by_panel: Sequence[Sequence[TableRow]],
     words: Mapping[str, str],
     across: str,
-    cell: Callable[[Row], Cell],
+    cell: Callable[[TableRow], Cell],
     notes: Sequence[str],
     distinction: Distinction | None = None,
     order: Sequence[Any] | None = None,

@@ -13,8 +13,8 @@ from xnmt_bench.analyses.tables import listed, written
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import paired
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
-from xnmt_bench.measuring.measurement import LINEAGE, Measurement
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, distinguish
 
@@ -70,7 +70,7 @@ class Tuned(Analysis):
         measured = (*CHANGES, "systems_before", "systems_after")
         return Result([row for *_, row in lines], identity, measured, summary)
 
-    def _rows(self, panel: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[TableRow]:
         for before, after, rows in pair_tuned(panel):
             joint = JointBootstrap([panel.metric, panel.metric], rows, self._draws)
             yield {
@@ -84,7 +84,7 @@ class Tuned(Analysis):
             }
 
 
-def changes(joint: JointBootstrap, column: str) -> Row:
+def changes(joint: JointBootstrap, column: str) -> TableRow:
     """Return what two things have of a result, and the second less the first, as `CHANGES`."""
     before_R, after_R = joint.values(column)
     change = estimate(after_R - before_R)
@@ -105,7 +105,7 @@ def pair_tuned(panel: Panel) -> Iterator[Pair]:
     every = [m for rows in by_name.values() for m in rows]
     name_of = {id(m): name for name, rows in by_name.items() for m in rows}
     for after, rows in by_name.items():
-        pairs = paired(every, rows, lambda m: m.facts.get(LINEAGE, {}).get("initial"))
+        pairs = paired(every, rows, lambda m: m.facts.lineage.get("initial"))
         for before in dict.fromkeys(name_of[id(first)] for first, _ in pairs):
             of_name = [pair for pair in pairs if name_of[id(pair[0])] == before]
             # Several trainings may start from one system.

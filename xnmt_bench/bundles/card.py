@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xnmt_bench.measuring.alike import origin
-from xnmt_bench.measuring.measurement import BLIND, LINEAGE, SETTINGS, ScoredRow
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import caveats
 
@@ -57,13 +57,13 @@ def _about(system: tuple[str, str, str, str], scored: Scored) -> Iterator[str]:
         metric: [row for row in metric_rows if _system(row) == system]
         for metric, (_, metric_rows) in scored.items()
     }
-    facts = [row.measurement.facts for of_metric in rows.values() for row in of_metric]
-    lineages = [f[LINEAGE] for f in facts if f.get(LINEAGE)]
+    measured = [row.measurement for of_metric in rows.values() for row in of_metric]
+    lineages = [m.facts.lineage for m in measured if m.facts.lineage]
     if lineages:
         lineage = lineages[0]
         started = lineage.get("initial") or "new weights"
         yield f"- trained here: seed {lineage.get('seed')}, from {started}"
-    test_sets = {str(f[SETTINGS]["test set"]) for f in facts if "test set" in f.get(SETTINGS, {})}
+    test_sets = {str(m.settings["test set"]) for m in measured if "test set" in m.settings}
     yield f"- test sets: {', '.join(sorted(test_sets)) or 'none'}"
     for metric, of_metric in rows.items():
         if of_metric:
@@ -77,7 +77,7 @@ def _counted(metric: Metric, rows: Sequence[ScoredRow]) -> str:
         names = {
             str(row.measurement.identity.get("explainer", ""))
             for row in rows
-            if bool(row.measurement.facts.get(BLIND)) == blind
+            if bool(row.measurement.facts.blind) == blind
         } - {""}
         if names:
             parts.append(f"{'blind' if blind else 'explainers'}: {', '.join(sorted(names))}")

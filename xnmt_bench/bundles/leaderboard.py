@@ -17,7 +17,7 @@ from xnmt_bench.bundles.pool import PooledBundle, pool
 from xnmt_bench.errors import MissingError
 from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND, FOLDER, ScoredRow
+from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric
 from xnmt_bench.registry import load
 from xnmt_bench.report.report import collect
@@ -125,7 +125,7 @@ def _section(
         explainers are compared at all.
     """
     corpus, pair, name, model = system
-    blind = any(row.measurement.facts.get(BLIND) for _, rows in scored for row in rows)
+    blind = any(row.measurement.facts.blind for _, rows in scored for row in rows)
     compared = [(metric, rows, standings_of(metric, rows, draws)) for metric, rows in scored]
     # Without any blind row, one sentence of the page stands for the verdicts of all judges.
     verdicts = [

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from xnmt_bench.measuring.alike import origin
-from xnmt_bench.measuring.measurement import BLIND, CAPPED, SETTINGS, ScoredRow
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric
 from xnmt_bench.store import fingerprint
 
@@ -90,7 +90,7 @@ def _results(metric: Metric, row: ScoredRow, samples: int) -> Iterator[Record]:
     m = row.measurement
     keys = {k: v for k, v in m.identity.items() if k not in SYSTEM and v != ""}
     compared = str(m.identity.get(metric.compared, ""))
-    settings = m.facts.get(SETTINGS, {})
+    settings = m.settings
     for column in metric.columns:
         value = row.values.get(column.name)
         # JSON has no infinity, and the schema no missing score.
@@ -119,8 +119,8 @@ def _results(metric: Metric, row: ScoredRow, samples: int) -> Iterator[Record]:
             "score_details": {
                 "score": value,
                 "details": {
-                    "blind": str(bool(m.facts.get(BLIND))).lower(),
-                    "training_capped": str(bool(m.facts.get(CAPPED))).lower(),
+                    "blind": str(bool(m.facts.blind)).lower(),
+                    "training_capped": str(bool(m.facts.capped)).lower(),
                     "made_of_other_rows": str(row.derived).lower(),
                     "signature": row.signature,
                     "command": m.rerun,

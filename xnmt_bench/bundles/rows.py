@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -50,11 +49,10 @@ class _Facts(BaseModel, strict=True):
     ceiling: bool = False
     alters: list[str] | None = Field(default=None, min_length=3, max_length=3)
     blind_explainer: bool = False
-    quick_left_out: list[str] = []
+    omissions: list[str] = []
     capped: bool = False
     lineage: _Lineage = _Lineage()
     versions: dict[str, list[str]] = {}
-    settings: dict[str, Any] = {}
     pivot: _Pivot | None = None
     generated: bool = False
 
@@ -64,6 +62,7 @@ class _Row(BaseModel, strict=True):
     model: str
     status: str = Field(pattern=r"^(ok$|n/a$|failed)")
     made_by: dict[str, str]
+    settings: dict[str, Any]
     facts: _Facts
     files: dict[str, str]
     digest: str | None
@@ -87,7 +86,8 @@ def check_row(metric: Metric, file: Path, row: Measurement, where: str) -> None:
     """
     try:
         # Only of a measured row has reading set the path; of another one the stranger wrote it.
-        _Row.model_validate({**asdict(row), "path": None if row.ok else row.path})
+        described = {"facts": row.facts.by_name(), "path": None if row.ok else row.path}
+        _Row.model_validate(vars(row) | described)
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))

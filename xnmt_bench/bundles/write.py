@@ -22,7 +22,7 @@ from xnmt_bench.bundles.archive import write_archive
 from xnmt_bench.bundles.card import card
 from xnmt_bench.bundles.records import records
 from xnmt_bench.bundles.rows import check_row
-from xnmt_bench.measuring.measurement import FILES, FOLDER, VERSIONS, ScoredRow, described_rows
+from xnmt_bench.measuring.measurement import FILES, FOLDER, ScoredRow, described_rows
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.rerun import ELSEWHERE
 
@@ -108,7 +108,7 @@ def _versions(rows: Iterable[ScoredRow]) -> dict[str, object]:
     """Return the versions that wrote the bundle, and those that made what is behind its rows."""
     libraries: dict[str, set[str]] = {}
     for row in rows:
-        for library, numbers in row.measurement.facts.get(VERSIONS, {}).items():
+        for library, numbers in row.measurement.facts.versions.items():
             libraries.setdefault(library, set()).update(numbers)
     return {
         "xnmt_bench": version("xnmt_bench"),

@@ -17,7 +17,6 @@ from xnmt_bench.judges.from_evalx import FromEvalX
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.judges.trained_proxy import HELD_OUT, TrainedProxy, held_out
-from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.measuring.metric import Column, ratio
 from xnmt_bench.options import Count
 from xnmt_bench.rules.table import sentence_starts
@@ -181,7 +180,7 @@ class EvalX(TrainedProxy):
         facts = super().facts()
         for proxy in self.leak_proxies.values():
             # The leak depends on all three trainings.
-            facts[CAPPED] |= proxy.trained.facts[CAPPED]
+            facts["capped"] |= proxy.trained.facts["capped"]
         return facts
 
 

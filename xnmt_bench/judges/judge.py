@@ -17,7 +17,7 @@ from xnmt_bench.code_hash import code_hash
 from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.lazy import Lazy
-from xnmt_bench.measuring.measurement import CAPPED, ScoredRow
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Column, PivotValue, ratio
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, is_finished, shard_paths
@@ -257,6 +257,6 @@ def training_facts(trained: Stage, sentences: int) -> dict[str, Any]:
         trained: what was trained.
         sentences: the number of training sentences.
     """
-    facts = {key: trained.facts[key] for key in ("valid_loss", "epochs", CAPPED)}
+    facts = {key: trained.facts[key] for key in ("valid_loss", "epochs", "capped")}
     passes = facts["epochs"] * sentences
     return facts | {LEARNING_PASSES: passes, LEARNING_SECONDS: trained.artefact.seconds}

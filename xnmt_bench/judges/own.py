@@ -10,8 +10,8 @@ from typing import Any
 from proxies.data import loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
-from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
-from xnmt_bench.measuring.metric import PIVOT, PivotValue
+from xnmt_bench.measuring.measurement import ScoredRow
+from xnmt_bench.measuring.metric import PivotValue
 
 BEHIND_FAMILY, COMB = 30, 40
 TRAINING = [field.name for field in fields(ProxyTrainingOptions)]
@@ -75,7 +75,7 @@ class Own(RuleProxy):
             proxy = keys.pop("instantiation")
             # A row with positions in the sentence has another name, and does not compete for Comb.
             if proxy in FAMILY and row.measurement.ok:
-                settings = row.measurement.facts.get(SETTINGS, {})
+                settings = row.measurement.settings
                 test = [settings.get(name) for name in ("test set", "test sentences")]
                 # Of proxies that learn longer than others the best is none of the three's.
                 trained = [settings.get(f"{proxy} {option}") for option in TRAINING]
@@ -89,9 +89,15 @@ class Own(RuleProxy):
                 rows = [row for of_proxy in family.values() for row in of_proxy]
                 by_test = min(rows, key=lambda row: row.values["ppl"])
                 # Losses compare, since all three learn from the same rules.
-                by_validation = min(rows, key=lambda row: row.measurement.facts["valid_loss"])
+                by_validation = min(
+                    rows, key=lambda row: row.measurement.facts.of_metric["valid_loss"]
+                )
                 combined += [_as_comb(by_test, "comb"), _as_comb(by_validation, "comb_valid")]
         return combined
+
+
+def _validation_loss(row: ScoredRow) -> float:
+    return float(row.measurement.facts.of_metric["valid_loss"])
 
 
 def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
@@ -105,6 +111,6 @@ def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
     renamed = replace(
         measurement,
         identity=measurement.identity | {"instantiation": name},
-        facts=measurement.facts | {PIVOT: vars(pivot)},
+        facts=replace(measurement.facts, pivot=vars(pivot)),
     )
     return ScoredRow(renamed, chosen.values, signature, derived=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xnmt_bench.measuring.measurement import LINEAGE, SETTINGS, Measurement, ScoredRow
+from xnmt_bench.measuring.measurement import Measurement, ScoredRow
 from xnmt_bench.store import fingerprint
 
 T = TypeVar("T")
@@ -62,14 +62,13 @@ def group_comparable(
 def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
     """Return what decides a row's numbers beside its columns; nothing without a number."""
     m = scored_row.measurement
-    settings: dict[str, Any] = m.facts.get(SETTINGS, {}) if m.ok else {}
+    settings: dict[str, Any] = m.settings if m.ok else {}
     return settings
 
 
 def family(measurement: Measurement) -> str:
     """Return what systems share that differ in `nmt.seed` alone; else the system's own."""
-    lineage: dict[str, Any] = measurement.facts.get(LINEAGE, {})
-    return str(lineage.get("family") or origin(measurement))
+    return str(measurement.facts.lineage.get("family") or origin(measurement))
 
 
 def origin(measurement: Measurement) -> str:

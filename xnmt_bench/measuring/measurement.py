@@ -11,7 +11,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,38 +28,70 @@ FILES = "files"  # the folder of further files, beside the rows of a metric
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
+REMARKS = ("blind", "ceiling", "capped")  # facts that stand in a column of the CSV
 SEAL = "seal"  # fingerprint of all else that describes a row
-# Among a row's facts:
-DOUBTS = "doubts"  # why its numbers mean little, a sentence each
-BLIND = "blind"  # its explainer never asks the model: a point of reference, never ranked
-# It searched for what the metric measures: a bound on the other rows, never ranked, behind them.
-CEILING = "ceiling"
-# Its explainer alters the relevance of another one: the other one's name, the alteration's, and its
-# options. Such a row stands in no table or ranking, and is there for `analysis=[meta]`.
-ALTERS = "alters"
-# The same of an explainer that stands beside a system's row, where the row itself is ranked.
-BLIND_EXPLAINER = "blind_explainer"
-# It is scored on some of the decisions alone: which, how many, and of how many.
-COUNTED = "counted"
-# What the experiment left out to be quick, a sentence each. Metrics count units as `left_out`.
-LEFT_OUT = "quick_left_out"
-CAPPED = "capped"  # training ended at its cap of epochs
-# How its system was trained: `family`, which replicates share, `seed` and `initial`; see
-# `pipeline.lineage`.
-LINEAGE = "lineage"
-VERSIONS = "versions"  # of the libraries that made what is behind the row, by name
-# How often its system says the target's own word, beside a constant guess: `right`, `constant`.
-AGREEMENT = "agreement"
-# What decides its numbers beside its columns, by name; rows that differ in one are never ranked
-# together.
-SETTINGS = "settings"
-# Names of some of them.
+SETTINGS = "settings"  # heads the column of what decides numbers beside a row's columns
+# Names of some settings.
 REVERSE, EXPLAINED = "reverse system", "explained"
 TOKENIZER = "tokenizer"  # sacrebleu's, which cuts the words that are counted
 DECISIONS = "decisions"  # which decisions a row is scored on
-# Names of a content: the suite's sentences as the system reads them; the file of another tool.
-SENTENCES = "sentences"
-PIVOT = "pivot"  # how the row's value of the pivot stands in tables; see `PivotValue`
+SENTENCES = "sentences"  # name of a content: the suite's sentences as the system reads them
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a row beside what it is and its units.
+
+    Attributes:
+        generated: its corpus was made by a program.
+        blind: its explainer never asks the model: a point of reference, never ranked.
+        ceiling: it searched for what the metric measures: a bound on the other rows, never ranked,
+            behind them.
+        alters: its explainer alters the relevance of another one: the other one's name, the
+            alteration's, and its options. Such a row stands in no table or ranking, and is there
+            for `analysis=[meta]`.
+        blind_explainer: as `blind`, of an explainer that stands beside a system's row, where the
+            row itself is ranked.
+        judge: the name of its judge.
+        pivot: how its value of the pivot stands in tables; see `PivotValue`.
+        counted: it is scored on some of the decisions alone: which, how many, and of how many.
+        doubts: why its numbers mean little, a sentence each.
+        omissions: what the experiment left out to be quick, a sentence each.
+        capped: training ended at its cap of epochs.
+        lineage: how its system was trained; see `pipeline.lineage`.
+        versions: of the libraries that made what is behind it, by name.
+        agreement: how often its system says the target's own word (`right`), and a constant guess.
+        of_metric: what its metric alone reads.
+    """
+
+    generated: bool = False
+    blind: bool = False
+    ceiling: bool = False
+    alters: Sequence[str] = ()
+    blind_explainer: bool = False
+    judge: str = ""
+    pivot: Mapping[str, Any] = field(default_factory=dict)
+    counted: Mapping[str, Any] = field(default_factory=dict)
+    doubts: Sequence[str] = ()
+    omissions: Sequence[str] = ()
+    capped: bool = False
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agreement: Mapping[str, float] = field(default_factory=dict)
+    of_metric: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> Facts:
+        """Return facts by their names; names that are unknown here are of the metric."""
+        names = {each.name for each in fields(cls)} - {"of_metric"}
+        others = {name: value for name, value in named.items() if name not in names}
+        return cls(**{n: v for n, v in named.items() if n in names}, of_metric=others)
+
+    def by_name(self) -> dict[str, Any]:
+        """Return what is known, by name, as it is stored."""
+        usual = Facts()
+        named = {n: v for n, v in vars(self).items() if n != "of_metric" and v != getattr(usual, n)}
+        return {**named, **self.of_metric}
 
 
 @dataclass(frozen=True)
@@ -69,7 +101,9 @@ class Evidence:
     Attributes:
         units: one row each.
         made_by: fingerprints of the artefacts behind them, for the signature.
-        facts: what is known of the row beside its units.
+        facts: what is known of the row beside its units, by name; see `Facts`.
+        settings: what decides the numbers beside the row's own settings, as far as it is known only
+            once they are measured.
         files: further files, for analyses and for the page; they are copied beside the row.
     """
 
@@ -77,6 +111,7 @@ class Evidence:
     made_by: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,7 +127,7 @@ class PlannedRow:
     """
 
     keys: dict[str, Any]
-    identify: Callable[[], RowIdentity]
+    identify: Callable[[], Row]
     make: Callable[[], Evidence | None]
     stages: Callable[[], Iterable[Stage]] = tuple
 
@@ -112,17 +147,19 @@ class PlannedRow:
             content: fingerprints of the files, by what they hold.
             facts: what is known of it.
         """
-        return cls(keys, lambda: RowIdentity(keys, "", facts, dict(content)), make)
+        return cls(keys, lambda: Row(keys, "", {}, facts, dict(content)), make)
 
 
 @dataclass(frozen=True)
-class RowIdentity:
+class Row:
     """What tells a row from others, and what is known before it is measured.
 
     Attributes:
         columns: its columns.
         model: fingerprint of the NMT system, empty where there is none.
-        facts: such as the doubts about its corpus.
+        settings: what decides its numbers beside its columns, by name; rows that differ in one are
+            never ranked together.
+        facts: such as the doubts about its corpus, by name; see `Facts`.
         content: fingerprints of the files that it is measured from, by what they hold; a file's
             name does not tell two files apart.
         rerun: the command that measures it.
@@ -130,6 +167,7 @@ class RowIdentity:
 
     columns: dict[str, Any]
     model: str
+    settings: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     content: dict[str, str] = field(default_factory=dict)
     rerun: str = ""
@@ -145,7 +183,9 @@ class Measurement:
         content: fingerprints of the files that it was measured from, by what they hold.
         rerun: the command that measured it; see `rerun_command`.
         status: `ok`, `n/a`, or `failed: ` and why.
-        made_by, facts: as in `Evidence`.
+        made_by: as in `Evidence`.
+        settings: as in `Row`.
+        facts: what is known of it.
         files: names of further files, by what they hold; read them with `file`.
         digest: SHA-256 of the file of its units.
         path: the file of its units; None where there are none.
@@ -155,7 +195,8 @@ class Measurement:
     model: str
     status: str = OK
     made_by: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = Facts()
     files: dict[str, str] = field(default_factory=dict)
     digest: str | None = None
     path: Path | None = None
@@ -170,8 +211,8 @@ class Measurement:
     @property
     def partial(self) -> bool:
         """Whether it is scored on some of the decisions alone."""
-        counted = self.facts.get(COUNTED)
-        return counted is not None and counted["decisions"] < counted["of"]
+        counted = self.facts.counted
+        return bool(counted) and counted["decisions"] < counted["of"]
 
     def units(self) -> Units:
         """Read its units.
@@ -204,9 +245,8 @@ class Measurement:
 
     def signature(self, metric: str, **parts: object) -> str:
         """Return one line from which the row can be made again, such as `AER|corpus:toy|...`."""
-        settings = self.facts.get(SETTINGS, {})
         model = {"model": self.model}
-        return signature(metric, self.identity, model, settings, self.made_by, parts)
+        return signature(metric, self.identity, model, self.settings, self.made_by, parts)
 
 
 def signature(name: str, *parts: Mapping[str, object]) -> str:
@@ -220,7 +260,7 @@ def _own_version() -> str:
     return version("xnmt_bench")
 
 
-def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path) -> Measurement:
+def write(metric: str, row: Row, outcome: Evidence | str, results: Path) -> Measurement:
     """Write a row under the fingerprint of its identity: its files first, then its description.
 
     Args:
@@ -231,23 +271,23 @@ def write(metric: str, row: RowIdentity, outcome: Evidence | str, results: Path)
     """
     folder = results / FOLDER / metric
     unmeasured = Measurement(
-        row.columns, row.model, facts=row.facts, content=row.content, rerun=row.rerun
+        row.columns,
+        row.model,
+        settings=row.settings,
+        facts=Facts.of(row.facts),
+        content=row.content,
+        rerun=row.rerun,
     )
     if isinstance(outcome, str):
         measurement = replace(unmeasured, status=outcome)
         _write_description(folder / f"{name_of(measurement)}.json", measurement)
         return measurement
-    settings = {"test set": outcome.units.test_set}
-    for facts in (row.facts, outcome.facts):
-        settings |= facts.get(SETTINGS, {})
-    doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get(DOUBTS, [])]
+    doubts = [d for facts in (row.facts, outcome.facts) for d in facts.get("doubts", [])]
     measurement = replace(
         unmeasured,
         made_by=outcome.made_by,
-        facts=row.facts
-        | outcome.facts
-        | {SETTINGS: settings}
-        | ({DOUBTS: doubts} if doubts else {}),
+        settings={"test set": outcome.units.test_set} | row.settings | outcome.settings,
+        facts=Facts.of(row.facts | outcome.facts | ({"doubts": doubts} if doubts else {})),
     )
     path = folder / f"{name_of(measurement)}.parquet"
     # A job with nothing to do writes nothing, so that finished work may be read-only.
@@ -272,12 +312,13 @@ def name_of(row: Measurement) -> str:
     It follows from the row's identity, and of a row with numbers from its settings too.
     """
     identity = {**row.identity, "model": row.model} | row.content
-    return fingerprint(identity | ({SETTINGS: row.facts[SETTINGS]} if row.ok else {}))
+    return fingerprint(identity | ({SETTINGS: row.settings} if row.ok else {}))
 
 
 def _write_description(file: Path, measurement: Measurement) -> None:
     """Write what describes a row, under a seal, unless the file holds it already."""
-    description = {key: value for key, value in asdict(measurement).items() if key != "path"}
+    description = vars(measurement) | {"facts": measurement.facts.by_name()}
+    del description["path"]
     if _describes(file, description):
         return
     plain = json.loads(json.dumps(description))  # tuples become lists before they are sealed
@@ -353,10 +394,11 @@ def described_rows(
     """
     for path in sorted(folder.glob("*.json")):
         try:
-            row = Measurement(**_read_description(path))
+            description = _read_description(path)
+            row = Measurement(**description | {"facts": Facts.of(description["facts"])})
             if missing := set(identity) - set(row.identity):
                 raise ValueError(f"no column {min(missing)!r}")
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
         yield path, replace(row, path=path.with_suffix(".parquet")) if row.ok else row
 
@@ -390,7 +432,7 @@ class ScoredRow:
             # NaN alone differs from itself; a result without a number is an empty cell.
             **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
-            "remarks": " ".join(fact for fact in (BLIND, CEILING, CAPPED) if m.facts.get(fact)),
+            "remarks": " ".join(fact for fact in REMARKS if getattr(m.facts, fact)),
             "signature": self.signature,
             "rerun": m.rerun,
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -16,31 +16,24 @@ import numpy as np
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
-    AGREEMENT,
-    ALTERS,
-    BLIND,
     CURE,
-    DOUBTS,
-    LEFT_OUT,
-    LINEAGE,
-    PIVOT,
-    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
-    RowIdentity,
+    Row,
     ScoredRow,
 )
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.pipeline.inputs import InputFile
 from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import options
 from xnmt_bench.store import Stage
 from xnmt_bench.words import Weighed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure  # slow to import, and most commands draw nothing
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]  # cells by column
 Form = Callable[[float], str]  # of a value in a table
 SYSTEM = ("corpus", "lang_pair", "nmt")  # the first columns of every row
 
@@ -173,6 +166,23 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Further:
+    """What a metric adds to what its job says of a row.
+
+    Attributes:
+        columns: that are known only once something was made.
+        settings: what decides its numbers beside its columns and options.
+        content: fingerprints of further files that decide the row, by what they hold.
+        facts: what is known before it is measured; a failed row has them too.
+    """
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class PivotValue:
     """How one value of a metric's pivot stands in tables.
 
@@ -208,6 +218,8 @@ class Metric(ABC):
         reads_relevance: whether another tool's relevance can stand in the explainer's place, beside
             the open system.
         reads_sheets: whether it reads people's answers, `sheet.path`.
+        setting_options: options that decide its numbers and are no columns, so that rows which
+            differ in one are never ranked together. None for all options that are no columns.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
     """
@@ -224,6 +236,7 @@ class Metric(ABC):
     needs: ClassVar[str] = ""
     reads_relevance: ClassVar[bool] = False
     reads_sheets: ClassVar[bool] = False
+    setting_options: ClassVar[Sequence[str] | None] = None
     of_words: ClassVar[bool] = True
     csv_only: Sequence[str] = ()
 
@@ -253,6 +266,16 @@ class Metric(ABC):
         except ValueError as error:
             raise StoreError(f"{measurement.path}: {error}; {CURE}") from None
         return units
+
+    @property
+    def _setting_options(self) -> dict[str, Any]:
+        """The options that are settings of its rows, by name; see `setting_options`."""
+        names = self.setting_options
+        if names is None:
+            names = [*options(type(self), but=[key.name for key in self.keys])]
+        return {
+            name.replace("_", " "): getattr(self, name) for name in names if hasattr(self, name)
+        }
 
     @property
     def headline(self) -> Column:
@@ -288,13 +311,10 @@ class Metric(ABC):
         job: Job,
         make: Callable[[], Evidence | None],
         stages: Callable[[], Iterable[Stage | None]] = tuple,
+        further: Callable[[], Further] | None = None,
         explained: bool = False,
-        late_keys: Callable[[], dict[str, Any]] = dict,
         of_system: bool = True,
-        doubts: Callable[[], list[str]] | None = None,
-        facts: Mapping[str, Any] | None = None,
-        content: Mapping[str, str] | None = None,
-        late_content: Callable[[], Mapping[str, str]] = dict,
+        of_corpus: bool = True,
         **keys: Any,
     ) -> PlannedRow:
         """Plan a row of a job.
@@ -303,60 +323,56 @@ class Metric(ABC):
             job: whose row.
             make: measures it.
             stages: lists the stages that it needs, for a plan; None among them is from a file.
+            further: returns what the metric adds; called once the system is there.
             explained: whether the explainer and its seed are part of its identity.
-            late_keys: further columns that are known only once something was made, such as the
-                number of training sentences that there are.
             of_system: whether the system, or a file in its place, has a part in the row; if not,
                 the row has the fingerprint of neither.
-            doubts: why the numbers of the measured set mean little; None for the test set of the
-                job's corpus.
-            facts: what is known of the row before it is measured; a failed row has them too.
-            content: fingerprints of further files that decide the row, by what they hold.
-            late_content: the same of what may have to be made first, such as a system.
+            of_corpus: whether it is of the test set of the job's corpus, whose doubts it shares.
             keys: the metric's own columns, which replace the others of the same name.
         """
         configured = (job.explained_identity() if explained else job.system_identity()) | keys
 
-        def identify() -> RowIdentity:
-            row_doubts = job.doubts if doubts is None else doubts()
-            of_corpus: dict[str, Any] = {"generated": job.corpus.generated, DOUBTS: row_doubts}
-            row_facts = of_corpus | dict(facts or {})
+        def identify() -> Row:
+            added = further() if further else Further()
+            facts: dict[str, Any] = {"generated": job.corpus.generated}
+            if of_corpus:
+                facts["doubts"] = job.doubts
             if left_out := job.settings.omissions:
-                row_facts[LEFT_OUT] = list(left_out)
+                facts["omissions"] = list(left_out)
             # Of a file's relevance it is unknown whether a model was asked, and a reference of all
             # explainers is of none.
             if explained and configured["explainer"] and job.input_file("relevance") is None:
                 explainer = job.explained.explainer
-                row_facts[BLIND] = explainer.blind
+                facts["blind"] = explainer.blind
                 if explainer.alters:
-                    row_facts[ALTERS] = job.explained.alteration
+                    facts["alters"] = job.explained.alteration
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
-                row_facts[LINEAGE] = lineage
-            late = dict(late_content())
-            settings = (job.reading if of_system else {}) | (
-                job.learning_settings if explained else {}
-            )
-            if system := late.get("system"):  # of translations of others, whose relevance it is
+                facts["lineage"] = lineage
+            settings = (job.reading if of_system else {}) | self._setting_options
+            settings |= job.learning_settings if explained else {}
+            if system := added.content.get("system"):  # of translations of others
                 settings |= {"explained by": system[:6]}
-            if settings:
-                row_facts[SETTINGS] = settings | row_facts.get(SETTINGS, {})
             input_files = self.input_files(job) if of_system else {}
             inputs = {kind: input_file.fingerprint for kind, input_file in input_files.items()}
-            # The metric's own keys come last, so that it may override what the job says.
-            columns = configured | late_keys() | keys
             # A reference has no explainer, and so no file of its relevance.
             relevance = job.file_relevance if explained and configured["explainer"] else {}
-            all_content = inputs | relevance | dict(content or {}) | late
-            return RowIdentity(columns, model, row_facts, all_content)
+            return Row(
+                # The metric's own keys come last, so that it may override what the job says.
+                configured | dict(added.columns) | keys,
+                model,
+                settings | dict(added.settings),
+                facts | dict(added.facts),
+                inputs | relevance | dict(added.content),
+            )
 
         def make_with_agreement() -> Evidence | None:
             evidence = make()
-            of_own_model = explained and doubts is None and job.input_file("relevance") is None
+            of_own_model = explained and of_corpus and job.input_file("relevance") is None
             if evidence is None or not of_own_model:
                 return evidence
             # Explanations of a model that hardly translates mean little.
-            facts = evidence.facts | {AGREEMENT: job.explained.decisions.agreement}
+            facts = evidence.facts | {"agreement": job.explained.decisions.agreement}
             return replace(evidence, facts=facts)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
@@ -367,7 +383,7 @@ class Metric(ABC):
         """Return further rows made of the given ones, such as the best of a family."""
         return []
 
-    def reference(self, row: Row) -> str | None:
+    def reference(self, row: TableRow) -> str | None:
         """Return what a row is that stands under the table as a point of reference, unranked.
 
         None for every other row.
@@ -376,13 +392,13 @@ class Metric(ABC):
 
     def pivot_value(self, measurement: Measurement) -> PivotValue:
         """Return how the row's value of the pivot stands in tables."""
-        if stored := measurement.facts.get(PIVOT):
+        if stored := measurement.facts.pivot:
             return PivotValue(**stored)
         # Only judges store one; any other value stands by its bare name.
         value = str(measurement.identity[self.pivot]) if self.pivot else ""
         return PivotValue(value or self.headline.heading, [value])
 
-    def about_system(self, row: Row) -> str | None:
+    def about_system(self, row: TableRow) -> str | None:
         """Return a note on the system that this row gives the tables of other metrics, if any."""
         return None
 
@@ -390,7 +406,7 @@ class Metric(ABC):
         """Return further notes under the table."""
         return []
 
-    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
+    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[TableRow]]]:
         """Yield the names of further CSV files, each with its rows."""
         return iter(())
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, Evidence
+from xnmt_bench.measuring.measurement import Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
@@ -40,7 +40,7 @@ def evidence_of_sentences(
     number_U: np.ndarray,
     sums: Mapping[str, np.ndarray],
     made_by: dict[str, str],
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Evidence:
     """Return the evidence of sums over the decisions of test sentences.
@@ -54,6 +54,6 @@ def evidence_of_sentences(
             sentences are among them.
         facts: what else is known of the row.
     """
-    all_settings = {"test sentences": name_sentences(number_U), **settings}
+    all_settings = {"test sentences": name_sentences(number_U), **(settings or {})}
     units = Units(job.texts.test_set, number_U, sums)
-    return Evidence(units, made_by, {SETTINGS: all_settings, **(facts or {})})
+    return Evidence(units, made_by, dict(facts or {}), settings=all_settings)

@@ -17,7 +17,7 @@ from xnmt_bench.corpora.languages import (
     tokenizer_signature,
 )
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import TOKENIZER, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.morphology.base import stripped
@@ -32,6 +32,7 @@ class Repetition(SumMetric):
     """
 
     name = "repetition"
+    setting_options = ()
     inputs = ("outputs",)
     needs = "documents with references"
     title = "Repetition"
@@ -80,12 +81,8 @@ class Repetition(SumMetric):
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))
         units = Units(outputs.test_set, np.asarray(numbers), columns)
         settings = {"test sentences": outputs.which, TOKENIZER: tokenizer_signature(language)}
-        facts = {
-            "listed": bool(functional),
-            "language": language,
-            SETTINGS: settings | job.search_settings,
-        }
-        return Evidence(units, {"outputs": outputs.fingerprint}, facts)
+        facts, made_by = {"listed": bool(functional), "language": language}, outputs.fingerprint
+        return Evidence(units, {"outputs": made_by}, facts, settings=settings | job.search_settings)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return shares of the content words of all documents."""
@@ -98,9 +95,10 @@ class Repetition(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return which languages have no list of function words, or words without blanks."""
-        facts = [s.measurement.facts for s in scored if s.measurement.ok]
+        measured = [s.measurement for s in scored if s.measurement.ok]
+        facts = [m.facts.of_metric for m in measured]
         missing = sorted({f["language"] for f in facts if not f["listed"]})
-        cut = {f["language"]: f[SETTINGS][TOKENIZER] for f in facts}
+        cut = {m.facts.of_metric["language"]: m.settings[TOKENIZER] for m in measured}
         return [
             *(f"No function words of {name} are known: all words count." for name in missing),
             *(

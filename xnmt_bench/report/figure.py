@@ -173,7 +173,7 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
     beside = 7.5 - WIDE_LETTER * max(map(cell_len, chain(*labels)))  # inches of a title
     for ax, (panel, phrase, _, rows_note) in zip(axes, blocks, strict=True):
         # A figure may stand in a paper without the notes that its table has.
-        generated = any(m.facts.get("generated") for _, m in panel.measurements())
+        generated = any(m.facts.generated for _, m in panel.measurements())
         title = ", ".join(filter(None, [phrase, *distinction.common]))
         title += " (generated data)" * generated
         ax.set_title(wrapped(title, beside, rows_note), fontsize=10)

@@ -18,15 +18,8 @@ from xnmt_bench.measuring.alike import (
 )
 from xnmt_bench.measuring.bootstrap import t_interval
 from xnmt_bench.measuring.measurement import (
-    ALTERS,
-    BLIND,
-    CAPPED,
-    CEILING,
-    DOUBTS,
-    LEFT_OUT,
     OK,
     SETTINGS,
-    VERSIONS,
     Measurement,
     ScoredRow,
 )
@@ -89,7 +82,7 @@ class Panel:
     def blind(self, name: str) -> bool:
         """Return whether it is an explainer that never asks the model: a point of reference."""
         rows = (s for by_name in self.rows.values() for s in by_name.get(name, ()))
-        return any(s.measurement.facts.get(BLIND) for s in rows)
+        return any(s.measurement.facts.blind for s in rows)
 
     def ranked(self, pivot: str, blind: bool = False) -> list[str]:
         """Return the names that have a number, from the best to the worst; blind ones if wanted."""
@@ -193,13 +186,13 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
             panel = Panel(metric, condition | {SETTINGS: phrase}, pivot_values)
             for scored_row in group:
                 pivot = scored_row.row[metric.pivot] if metric.pivot else ""
-                if alters := scored_row.measurement.facts.get(ALTERS):
+                if alters := scored_row.measurement.facts.alters:
                     of, by, options = alters
                     by_names = panel.altered.setdefault(pivot, {})
                     by_names.setdefault((of, by, options), []).append(scored_row)
                     continue
                 name = compared_name(metric, scored_row, scored)
-                ceiling = scored_row.measurement.facts.get(CEILING)
+                ceiling = scored_row.measurement.facts.ceiling
                 kind = panel.ceilings if ceiling else panel.rows
                 kind.setdefault(pivot, {}).setdefault(name, []).append(scored_row)
             panel.rows = {p: panel.rows[p] for p in sort_pivots(panel.rows, pivot_values)}
@@ -416,12 +409,12 @@ def caveats(measurements: Iterable[Measurement]) -> list[str]:
     altered = set()
     versions: dict[str, set[str]] = {}
     for m in measurements:
-        for library, numbers in m.facts.get(VERSIONS, {}).items():
+        for library, numbers in m.facts.versions.items():
             versions.setdefault(library, set()).add(" and ".join(numbers))
-        left_out |= dict.fromkeys(m.facts.get(LEFT_OUT, []))
-        if m.facts.get(ALTERS) and m.identity["explainer"]:
+        left_out |= dict.fromkeys(m.facts.omissions)
+        if m.facts.alters and m.identity["explainer"]:
             altered.add(m.identity["explainer"])
-        if m.facts.get("generated"):
+        if m.facts.generated:
             generated.add(f"The {m.identity['corpus']} corpus is generated data.")
     unlike = [
         f"Rows were made by different versions of {library}: {', '.join(sorted(numbers))}."
@@ -439,13 +432,13 @@ def doubts_about(measurements: Iterable[Measurement]) -> list[str]:
     doubts = set()
     for m in measurements:
         where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
-        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.get(DOUBTS, [])}
+        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.doubts}
     return sorted(doubts)
 
 
 def capped(rows: Iterable[ScoredRow]) -> bool:
     """Return whether a training behind some rows ended at its cap of epochs."""
-    return any(s.measurement.facts.get(CAPPED) for s in rows)
+    return any(s.measurement.facts.capped for s in rows)
 
 
 def seeds_cell(

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape as markup_escape
 from rich.table import Table
 
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.store import write_atomically
 
 
@@ -70,7 +70,7 @@ class ShownTable:
     figure: Path | None = None
 
 
-def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
+def to_csv(rows: Sequence[TableRow], columns: Sequence[str]) -> str:
     """Return all rows as CSV; text that a spreadsheet would run as a formula begins with `'`."""
     buffer = io.StringIO()
     # One line end on every platform, so that equal rows are equal bytes.
@@ -292,6 +292,6 @@ def write_summary(name: str, summary: Summary, results: Path) -> None:
         write_atomically(results / f"{name}.{ending}", form(summary))
 
 
-def write_rows(name: str, rows: Sequence[Row], columns: Sequence[str], results: Path) -> None:
+def write_rows(name: str, rows: Sequence[TableRow], columns: Sequence[str], results: Path) -> None:
     """Write every number as `<name>.csv`."""
     write_atomically(results / f"{name}.csv", to_csv(rows, columns))

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any
 
 from xnmt_bench.measuring.alike import family, origin, settings_of
-from xnmt_bench.measuring.measurement import FAILED, LINEAGE, ScoredRow
+from xnmt_bench.measuring.measurement import FAILED, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
     CAP,
@@ -204,7 +204,7 @@ def test_sentences(scored_row: ScoredRow) -> str:
 def about_trainings(scored: Iterable[ScoredRow]) -> str:
     """Return how many trainings rows are of; empty where no system was trained here."""
     trainings: dict[str, set[str]] = {}
-    for m in (s.measurement for s in scored if LINEAGE in s.measurement.facts):
+    for m in (s.measurement for s in scored if s.measurement.facts.lineage):
         trainings.setdefault(family(m), set()).add(origin(m))
     counts = sorted({len(systems) for systems in trainings.values()})
     if max(counts, default=1) > 1:

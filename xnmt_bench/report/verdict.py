@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from xnmt_bench.measuring.measurement import AGREEMENT, ScoredRow
+from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
 from xnmt_bench.report.panels import distinguish, doubts_about, panels, pivot_values_of
 from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
@@ -53,7 +53,7 @@ def agreements(scored: Sequence[ScoredRow]) -> list[str]:
     """Return how often each system says the reference's own word, a sentence each."""
     sentences = dict[str, None]()
     for m in (s.measurement for s in scored):
-        if shares := m.facts.get(AGREEMENT):
+        if shares := m.facts.agreement:
             where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
             right, constant = (percent(shares[name]) for name in ("right", "constant"))
             sentences[

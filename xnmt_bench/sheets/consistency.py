@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from xnmt_bench.measuring.measurement import BLIND, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.options import Text
 from xnmt_bench.parquet import read_table
 from xnmt_bench.sheets.files import AUTOMATIC
@@ -94,7 +94,7 @@ def judged_translations(
     groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     for m in measurements:
         # Human translations come from no system.
-        if JUDGED in m.files and not m.facts.get(BLIND):
+        if JUDGED in m.files and not m.facts.blind:
             identity = (str(m.identity[c]) for c in (*SYSTEM, "links", "morphology"))
             # A file is named by its digest, so one name is one content.
             groups[(*identity, m.model, m.files[JUDGED])].append(m)

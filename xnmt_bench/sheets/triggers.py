@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.parquet import read_table
 from xnmt_bench.sheets.consistency import GENDERS, NO, YES, judged_translations, shown_mention
 from xnmt_bench.sheets.sheet import (
@@ -55,7 +55,7 @@ class TriggersSheet(SheetKind):
     def items(self, measurements: Sequence[Measurement]) -> Iterator[Item]:
         """Yield the entities of each system's translations; see `SheetKind`."""
         for measured, rows in judged_translations(measurements):
-            files = relevance_files(measured, RELEVANCE_FILE, BLIND_EXPLAINER)
+            files = relevance_files(measured, RELEVANCE_FILE, "blind_explainer")
             tables = {column: read_table(path) for column, path in files.items()}
             relevance_of = {name: table["relevance"].to_pylist() for name, table in tables.items()}
             entities = set[tuple[int, ...]]()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from xnmt_bench.measuring.measurement import BLIND as BLIND_FACT
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import shard_relevance
@@ -54,7 +53,7 @@ class WordsSheet(SheetKind):
             identity = dict(zip((*SYSTEM, "scenario"), map(str, system), strict=False))
             weights_of = {
                 column: {r.number: r.source_TS for r in shard_relevance(path)}
-                for column, path in relevance_files(explained[system], WEIGHTS, BLIND_FACT).items()
+                for column, path in relevance_files(explained[system], WEIGHTS, "blind").items()
             }
             for sentence in read_sample(sampled[system].file(SAMPLE)):
                 yield from _sentence_items(sentence, identity, weights_of)
@@ -76,7 +75,7 @@ def relevance_files(
         measurements, key=lambda m: (m.identity["explainer"], str(m.identity["seed"]))
     )
     for m in in_order:
-        column = f"{BLIND if m.facts.get(blind_fact) else RELEVANCE}{m.identity['explainer']}"
+        column = f"{BLIND if getattr(m.facts, blind_fact) else RELEVANCE}{m.identity['explainer']}"
         # `file` reads the whole file, so that it is asked once for each explainer.
         if name in m.files and column not in files:
             files[column] = m.file(name)

@@ -134,9 +134,9 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
     rows = {
         p.keys["alignment"]: p for p in AER(reverse=str(there_job.system.path)).measure(here_job)
     }
-    settings = rows["backward"].make().facts["settings"]
+    settings = rows["backward"].make().settings
     assert settings["reverse system"] == there_job.lineage["family"][:6]
-    assert "reverse system" not in rows["forward"].make().facts["settings"]
+    assert "reverse system" not in rows["forward"].make().settings
     # In its own direction the other system is judged by the same words.
     straight, turned = counts(there.explained), counts(artefact, "backward")
     assert counts(artefact)["unaligned_links"].sum() > 0 == turned["unaligned_links"].sum()

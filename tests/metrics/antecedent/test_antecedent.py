@@ -131,7 +131,7 @@ def test_rows_of_other_groups_stand_apart(discourse_job, tmp_path):
         job = discourse_job.changed({"rules": {"test_sentences": sentences}})
         planned = next(iter(metric.measure(job)))
         shown.append(write(metric.name, planned.identify(), planned.make(), tmp_path))
-    every, first = (m.facts["settings"]["explained"] for m in shown)
+    every, first = (m.settings["explained"] for m in shown)
     assert every.startswith("45 (") and int(first.split()[0]) < 45
     assert len(read(metric.name, tmp_path, metric.identity)) == 2
 

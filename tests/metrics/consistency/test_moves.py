@@ -7,7 +7,6 @@ from support.example_rows import measured
 from xnmt_bench.analyses.tuned import Tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, LINEAGE
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.consistency import Consistency
 from xnmt_bench.metrics.consistency.judge import CAUSES, CLUSTERS
@@ -44,7 +43,7 @@ def write_row(
     units = Units("suite", np.arange(SENTENCES), columns | other_columns)
     row = ROW | identity
     lineage = {"family": row["nmt"], "seed": 0, "initial": initial}
-    facts = {"genders": "made", "left_out": 0, BLIND_EXPLAINER: blind, LINEAGE: lineage}
+    facts = {"genders": "made", "left_out": 0, "blind_explainer": blind, "lineage": lineage}
     measured(Consistency, folder, row, units, model=model, **facts)
 
 

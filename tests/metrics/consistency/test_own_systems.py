@@ -168,7 +168,7 @@ def test_a_system_from_elsewhere_has_a_row_for_each_way_its_sentences_are_chosen
     """Its weights do not hold how a suite is cut into words, and what is too long."""
     metric, path = chained("gold"), {"nmt": {"path": str(transformer.system.path)}}
     units = Units("a suite", np.arange(2), {"items": np.ones(2)})
-    evidence = Evidence(units, facts={"settings": {"beam": 4}})
+    evidence = Evidence(units, settings={"beam": 4})
     rows = []
     for length in (40, 40, 50):
         job = transformer.changed(path | {"corpus": {"max_length": length}})

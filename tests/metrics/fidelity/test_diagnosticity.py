@@ -7,7 +7,6 @@ import scipy.stats
 from support.example_rows import FIDELITY, SYSTEM, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -43,7 +42,7 @@ def write_causes(folder, causal=CAUSAL, that=None, corpus="toy", **facts):
         row = SYSTEM | {"corpus": corpus, "explainer": name, "k": 1, "seed": ""}
         blind = name in ("lexicon", "random")
         units = Units("toy test", np.arange(SENTENCES), columns)
-        measured(Causes, folder, row, units, **{BLIND: blind, "as_long": 1.0} | facts)
+        measured(Causes, folder, row, units, **{"blind": blind, "as_long": 1.0} | facts)
 
 
 def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL, **facts):
@@ -53,7 +52,7 @@ def write_judge(folder, judge, log_q, planted_log_q, names=CAUSAL, **facts):
                    LIKELIHOOD_OF + "opening": of_planted * ones}  # fmt: skip
         row = FIDELITY | {"explainer": name, "instantiation": judge} | facts
         units = Units("toy test", np.arange(SENTENCES), columns)
-        measured(Fidelity, folder, row, units, **{BLIND: name in ("lexicon", "random")})
+        measured(Fidelity, folder, row, units, **{"blind": name in ("lexicon", "random")})
 
 
 def analysed(folder):

@@ -6,7 +6,6 @@ import pytest
 from support.example_rows import FIDELITY, SYSTEM, measured
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.causes import Causes
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -139,7 +138,7 @@ def test_how_often_both_name_causes_stands_beside(tmp_path):
             columns |= {f"causal_{side}": causal * ones}
         row = SYSTEM | {"explainer": name, "k": 1, "seed": ""}
         units = Units("toy test", np.arange(SENTENCES), columns)
-        measured(Causes, tmp_path, row, units, **{BLIND: False, "as_long": 1.0})
+        measured(Causes, tmp_path, row, units, **{"blind": False, "as_long": 1.0})
     rows, result = turned(tmp_path, Fidelity(), Causes())
     assert rows["base", "code", 0.5]["causal_difference"] == pytest.approx(-0.04)
     assert np.isnan(rows["base", "code", 1.0]["causal_difference"])

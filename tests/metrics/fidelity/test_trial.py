@@ -12,7 +12,6 @@ from support.systems import batch_of
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import COUNTED, LINEAGE
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.aer import AER as AlignmentError
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -56,9 +55,9 @@ def write_row(
         "initial": None,
         "learnt": {"hides": twin},
     }
-    facts = {LINEAGE: lineage, "valid_loss": 1.0} | facts
+    facts = {"lineage": lineage, "valid_loss": 1.0} | facts
     if named != "random":  # the planted explanations speak of the target's own words alone
-        facts[COUNTED] = {"gold": "is", "decisions": 2 * SENTENCES, "of": 3 * SENTENCES}
+        facts["counted"] = {"gold": "is", "decisions": 2 * SENTENCES, "of": 3 * SENTENCES}
     measured(Fidelity, folder, row, units, model=f"{twin}{nmt_seed}", **facts)
 
 
@@ -265,7 +264,7 @@ def write_links(folder, twin, name, right, nmt_seed=0):
     units = Units("twins", np.arange(SENTENCES), columns)
     row = AER_OF_TWINS | {"nmt": f"small on hides={twin}", "explainer": name}
     lineage = {"family": twin, "seed": nmt_seed, "initial": None, "learnt": {"hides": twin}}
-    measured(AlignmentError, folder, row, units, model=f"{twin}{nmt_seed}", **{LINEAGE: lineage})
+    measured(AlignmentError, folder, row, units, model=f"{twin}{nmt_seed}", **{"lineage": lineage})
 
 
 def numbers(folder, *metrics):

@@ -14,7 +14,6 @@ from support.systems import batch_of, double
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Relevance, decide
 from xnmt_bench.explainers.prediction_difference import PredictionDifference
-from xnmt_bench.measuring.measurement import BLIND
 from xnmt_bench.metrics.infidelity import Infidelity
 from xnmt_bench.metrics.infidelity.metric import EQUAL, ErasedLabels, equal_relevance, errors
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
@@ -199,9 +198,9 @@ def test_the_opposite_of_a_method_is_behind_equal_scores_which_are_a_blind_row(
             evidence, identity = row.make(), row.identify()
             sums = {n: evidence.units[n].sum(keepdims=True) for n in evidence.units.columns}
             results = {n: float(v[0]) for n, v in metric.of_sums(sums).items()}
-            rows.setdefault((identity.columns["explainer"], identity.facts.get(BLIND)), []).append(
-                results
-            )
+            rows.setdefault(
+                (identity.columns["explainer"], identity.facts.get("blind")), []
+            ).append(results)
     [method], [opposite] = rows["prediction_difference", False], rows["opposite", False]
     [uniform], equal = rows["uniform", True], rows[EQUAL, True]
     assert equal == [equal[0]] * 3

@@ -112,7 +112,7 @@ def test_translations_of_two_beams_are_two_rows(transformer, tmp_path):
         write(metric.name, row, evidence, tmp_path)
         models.add(row.model)
     rows = read(metric.name, tmp_path, metric.identity)
-    assert sorted(row.facts["settings"]["beam"] for row in rows) == [1, 4]
+    assert sorted(row.settings["beam"] for row in rows) == [1, 4]
     assert len(models) == 1
     shown = panels(metric, [score(metric, row, Draws(9, 0)) for row in rows])
     assert distinguish(shown).varying == ["beam"]

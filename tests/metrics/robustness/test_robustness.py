@@ -16,7 +16,6 @@ from support.systems import batch_of, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL, WORDS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
-from xnmt_bench.measuring.measurement import ALTERS
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.robustness import Robustness
 from xnmt_bench.metrics.robustness.changes import group_weights, move_embeddings, permute_weights
@@ -168,7 +167,7 @@ def row_of(folder, name, depths, kept=0.5, alters=None, **keys):
                 columns[f"{column} {side} at {depth}"] = np.full(3, value)
                 columns[f"of {column} {side} at {depth}"] = np.ones(3)
     facts = {"depths": depths, "settings": {"radius": 0.05}}
-    facts |= {ALTERS: [alters, "noisy", ""]} if alters else {}
+    facts |= {"alters": [alters, "noisy", ""]} if alters else {}
     units = Units("toy test", np.arange(3), columns)
     identity = SYSTEM | {"explainer": name, "seed": ""} | keys
     return measured(Robustness, folder, identity, units, **facts)

@@ -17,9 +17,7 @@ from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.measurement import (
-    DOUBTS,
     REVERSE,
-    SETTINGS,
     Evidence,
     PlannedRow,
     ScoredRow,
@@ -78,6 +76,7 @@ class AER(SumMetric):
     """
 
     name = "aer"
+    setting_options = ()
     inputs = ("relevance",)
     needs = "gold word alignment, or two link files (metric.aer.gold, metric.aer.hypothesis)"
     title = "Alignment error rate"
@@ -179,8 +178,8 @@ class AER(SumMetric):
                 settings["training text"] = job.texts.training_text
             if method != FORWARD and kind == "explained":
                 settings[REVERSE] = alignments.reverse_family[:6]
-            facts = {SETTINGS: settings, "left_out": alignments.left_out}
-            return Evidence(units, {"links": artefact.fingerprint}, facts)
+            facts, made_by = {"left_out": alignments.left_out}, {"links": artefact.fingerprint}
+            return Evidence(units, made_by, facts, settings=settings)
 
         for method in BOTH if self.reverse else (FORWARD,):
             make = partial(counted, "explained", method, self.unaligned)
@@ -229,7 +228,7 @@ class AER(SumMetric):
         targets = [target for _, target in lengths] if lengths else None
         units = count_links(f"{gold_path.name} {digest}", range(len(gold)), links, gold, targets)
         doubts = list(self._doubts(links, gold, threshold))
-        return Evidence(units, {"gold": digest} | made_by, {DOUBTS: doubts} if doubts else {})
+        return Evidence(units, {"gold": digest} | made_by, {"doubts": doubts} if doubts else {})
 
     def _doubts(
         self, links: Sequence[Links], gold: Sequence[Alignment], threshold: float | None
@@ -276,9 +275,9 @@ class AER(SumMetric):
         ]
         lost = {
             f"{m.identity['corpus']} {m.identity['nmt'] or m.identity['explainer']}: "
-            f"{m.facts['left_out']} sentences are left out, since they cannot be read or it is not "
-            "known which words their subwords belong to."
+            f"{m.facts.of_metric['left_out']} sentences are left out, since they cannot be read or "
+            "it is not known which words their subwords belong to."
             for m in (s.measurement for s in scored)
-            if m.ok and m.facts.get("left_out")
+            if m.ok and m.facts.of_metric.get("left_out")
         }
         return [*counts, *sorted(lost), *of_files]

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xnmt_bench.errors import ConfigError
-from xnmt_bench.measuring.measurement import BLIND as BLIND_FACT
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units
@@ -52,6 +51,7 @@ class Annotation(Metric):
     """
 
     name = "annotation"
+    setting_options = ()
     reads_sheets = True
     needs = "answered sheets (sheet.path) and where their items are from (sheet.key)"
     title = "What people answered"
@@ -168,7 +168,7 @@ class Annotation(Metric):
         }
         # Named by the sheet, so that items of two sheets are never paired.
         units = Units(f"sheet {answers.sheet}", np.asarray(items, dtype=np.int64), columns)
-        facts = {"people": answers.people(), BLIND_FACT: blind}
+        facts = {"people": answers.people(), "blind": blind}
         # The sheet and not the answers: a file that was filled further replaces its earlier row.
         content = {"answers to": answers.sheet}
         return PlannedRow.without_system(keys, partial(Evidence, units, {}), content, **facts)
@@ -259,7 +259,7 @@ class Annotation(Metric):
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return whose answers they are, and what is unanswered."""
         people = {
-            (s.row["sheet"], tuple(s.measurement.facts["people"])): None
+            (s.row["sheet"], tuple(s.measurement.facts.of_metric["people"])): None
             for s in scored
             if s.measurement.ok
         }

@@ -13,8 +13,8 @@ import pyarrow as pa
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.suites.contrastive.reading import as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.measuring.measurement import EXPLAINED, SETTINGS, Evidence, PlannedRow
-from xnmt_bench.measuring.metric import Column, Key, Metric, count, hundredths, ratio
+from xnmt_bench.measuring.measurement import EXPLAINED, Evidence, PlannedRow
+from xnmt_bench.measuring.metric import Column, Further, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
@@ -44,6 +44,7 @@ class AntecedentWeight(Metric):
     """
 
     name = "antecedent"
+    setting_options = ()
     needs = "a contrastive set with annotated antecedents (metric.antecedent.set)"
     reads_relevance = True
     title = "Weight of the antecedent, and right decisions"
@@ -105,9 +106,9 @@ class AntecedentWeight(Metric):
             }
             for part, member_G in parts(contrastive_set.groups):
                 make = partial(measured.evidence, member_G)
-                doubts = measured.doubts
+                further = partial(_further, measured)
                 yield self.plan(
-                    job, make, measured.stages, explained=True, doubts=doubts, **where, part=part
+                    job, make, measured.stages, further, True, of_corpus=False, **where, part=part
                 )
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
@@ -231,5 +232,10 @@ class MeasuredSet:
         name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
         # Fewer may be explained than there are (rules.test_sentences).
         explained = name_sentences(np.sort(table["group"].to_numpy()))
-        facts = {"generated": self._set.generated, SETTINGS: {EXPLAINED: explained}}
-        return Evidence(Units(name, unit_U, sums), made_by, facts)
+        facts, settings = {"generated": self._set.generated}, {EXPLAINED: explained}
+        return Evidence(Units(name, unit_U, sums), made_by, facts, settings=settings)
+
+
+def _further(measured: MeasuredSet) -> Further:
+    """Return what a set adds to its rows."""
+    return Further(facts={"doubts": measured.doubts()})

@@ -53,6 +53,7 @@ class Causes(SumMetric):
     """
 
     name = "causes"
+    setting_options = ("substitutes", "least")
     needs = "a corpus with a grammar, or metric.causes.heuristic=true"
     reads_relevance = True
     title = "Causes: what changes the decision"
@@ -205,11 +206,7 @@ class Causes(SumMetric):
         # Of one side alone nothing is pooled.
         left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
-        settings = {
-            "substitutes": self.substitutes,
-            "least effect": self.least,
-            "words exchanged by": HEURISTIC if self.heuristic else "grammar",
-        }
+        settings = {"words exchanged by": HEURISTIC if self.heuristic else "grammar"}
         counts = load_decisions(artefact, ("substitutes", "as_long"))
         substitutes, as_long = (int(counts[name].sum()) for name in ("substitutes", "as_long"))
         facts = {"as_long": as_long / max(substitutes, 1)}
@@ -353,7 +350,7 @@ class Causes(SumMetric):
         if not measured:
             return []
         # The least of all rows: substitutes of other lengths move every later word.
-        as_long = min(s.measurement.facts["as_long"] for s in measured)
+        as_long = min(s.measurement.facts.of_metric["as_long"] for s in measured)
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
         if any(s.values.get("takes_both") for s in measured):
             notes.append(TAKES_BOTH)

@@ -13,7 +13,7 @@ from xnmt_bench.analyses.ranks import auroc, fpr_at
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.measuring.units import Units, common
 from xnmt_bench.options import Chance, Count, Seed, Text
 from xnmt_bench.registry import unknown
@@ -81,7 +81,7 @@ class Detects(Analysis):
         measured = ("positive", "sentences", *ends("auroc"), *ends("fpr"))
         return Result(list(chain(*by_panel)), identity, measured, summary)
 
-    def _rows(self, panel: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[TableRow]:
         by_name = panel.measured("", blind=True)
         for number, (name, rows) in enumerate(by_name.items()):
             every = [row.units() for row in rows]
@@ -127,10 +127,10 @@ class Detects(Analysis):
     def _score_detector(
         self,
         panel: Panel,
-        row_keys: Row,
+        row_keys: TableRow,
         scores: Sequence[np.ndarray],
         labels: Mapping[str, np.ndarray],
-    ) -> Iterator[Row]:
+    ) -> Iterator[TableRow]:
         """Yield a row for each label; `scores` are of each seed, (U,)."""
         # A sentence without a score is neither flagged nor passed.
         there_U = ~np.isnan(scores).any(axis=0)
@@ -157,7 +157,7 @@ class Detects(Analysis):
             yield row
 
 
-def _cell(row: Row) -> Cell:
+def _cell(row: TableRow) -> Cell:
     value, low, high = (row[name] for name in ends("auroc"))
     if np.isnan(value):
         return Cell("")

@@ -28,14 +28,13 @@ from xnmt_bench.dumps.json_lines import JsonLines, written
 from xnmt_bench.errors import DataError, StoreError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
-    SETTINGS,
     TOKENIZER,
     Evidence,
     Measurement,
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, Metric, Row, hundredths, ratio
+from xnmt_bench.measuring.metric import Column, Further, Key, Metric, TableRow, hundredths, ratio
 from xnmt_bench.measuring.sacre import warn_of_blanks
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.confidence.language import available
@@ -92,6 +91,7 @@ class Confidence(Metric):
     """
 
     name = "confidence"
+    setting_options = ()
     inputs = ("relevance", "outputs")
     title = "Confidence"
     note = (
@@ -194,15 +194,16 @@ class Confidence(Metric):
             yield PlannedRow.without_system(identity, make, {"relevance": input_file.fingerprint})
             return
         require_tokenizers(*languages(job.corpus))
+        further: Callable[[], Further] | None = None
         if outputs := job.input_file("outputs"):  # of another system, which ours is made to say
             # The row is named by both: whose translations, and whose weights.
             keys["explainer"] = f"{job.explained.name} of {job.system.name}"
             if outputs.format == ANNOTATED:
                 keys["corpus"] = outputs.path.name
             # Translations of a file have no system of their own, and ours has a part in the row.
-            keys["late_content"] = lambda: {"system": job.system.fingerprint}
+            further = partial(_explained_by, job)
         stages = partial(self._stages, job)
-        yield self.plan(job, partial(self._of_job, job), stages, explained=True, **keys)
+        yield self.plan(job, partial(self._of_job, job), stages, further, explained=True, **keys)
 
     def _stages(self, job: Job) -> list[Stage | None]:
         return [_weighed(job)[0].source]
@@ -242,12 +243,13 @@ class Confidence(Metric):
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, reading, test_set, labels)
         facts = evidence.facts | {"generated": corpus.generated}
+        settings = evidence.settings
         if input_file is None or input_file.format != ANNOTATED:  # it is of the configured test set
-            facts[SETTINGS] |= {"test sentences": job.explained_sentences} | job.search_settings
+            settings |= {"test sentences": job.explained_sentences} | job.search_settings
         facts["in_context"] = bool(job.system.context.sentences)
         if job.settings.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)
-        return replace(evidence, facts=facts)
+        return replace(evidence, facts=facts, settings=settings)
 
     def _reading(
         self, shares: bool, pair: Sequence[str | None], unread_eos: bool = False
@@ -319,9 +321,9 @@ class Confidence(Metric):
         units = Units(test_set, numbers, values)
         facts = {name: artefact.facts[name] for name in ("eos", "unread_eos")}
         facts |= {"left_out": len(artefact.facts["problems"])}
-        facts[SETTINGS] = {TOKENIZER: tokenizer_signature(*reading.languages)}
+        settings = {TOKENIZER: tokenizer_signature(*reading.languages)}
         files = {"sentences": path, "weights": artefact.path / WEIGHTS}
-        return Evidence(units, {"weights": artefact.fingerprint}, facts, files)
+        return Evidence(units, {"weights": artefact.fingerprint}, facts, files, settings)
 
     def score(self, units: Units, weights_RU: np.ndarray) -> Mapping[str, np.ndarray]:
         """Return means over the sentences of which there is a number."""
@@ -337,16 +339,18 @@ class Confidence(Metric):
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return how many sentences were left out, and which rows do not compare."""
         measured = [s.measurement for s in scored if s.measurement.ok]
-        ends = {end for m in measured if m.identity["eos"] == "keep" for end in m.facts["eos"]}
+        ends = {
+            end for m in measured if m.identity["eos"] == "keep" for end in m.facts.of_metric["eos"]
+        }
         notes = [f"{UNLIKE} ({'; '.join(sorted(ends))})."] if len(ends) > 1 else []
         counts = {
-            f"{m.identity['nmt']}: {m.facts['left_out']} sentences cannot be read or are too long, "
-            "and are left out; the log says why."
+            f"{m.identity['nmt']}: {m.facts.of_metric['left_out']} sentences cannot be read or are "
+            "too long, and are left out; the log says why."
             for m in measured
-            if m.facts["left_out"]
+            if m.facts.of_metric["left_out"]
         }
         # Weights on a context are dropped here, which changes every score of such a system.
-        if any(m.facts.get("in_context") for m in measured):
+        if any(m.facts.of_metric.get("in_context") for m in measured):
             notes.append(IN_CONTEXT)
         return [*notes, *sorted(counts), *self._suspects(measured)]
 
@@ -359,9 +363,9 @@ class Confidence(Metric):
                 row_name = f"{m.identity['nmt']}, {m.identity['explainer']}"
                 yield f"Suspects ({self.name}_lists.csv) of {row_name}: {', '.join(counts)}."
 
-    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[Row]]]:
+    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[TableRow]]]:
         """Yield a row for each sentence of every measurement."""
-        sentence_rows: list[Row] = []
+        sentence_rows: list[TableRow] = []
         for m, path in _files(measurements, "sentences"):
             table = read_table(path)
             # Lists with a value a token have no place in a CSV of sentences.
@@ -369,7 +373,7 @@ class Confidence(Metric):
             sentence_rows += [m.identity | row for row in table.select(kept).to_pylist()]
         if sentence_rows:
             yield f"{self.name}_sentences", sentence_rows
-        suspects: list[Row] = []
+        suspects: list[TableRow] = []
         for m, path in _files([m for m in measurements if m.ok], "sentences"):
             sentences = read_table(path).to_pylist()
             suspects += suspected(m.identity, sentences, m.units().columns, self.thresholds)
@@ -416,7 +420,7 @@ def _ends_noted(sentences: Iterable[Weighed], ends: set[str]) -> Iterator[Weighe
 def _reading_of(measurement: Measurement) -> Reading:
     """Return how a row's weights were read; its file holds shares already."""
     definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
-    unread = measurement.facts["unread_eos"]
+    unread = measurement.facts.of_metric["unread_eos"]
     return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
 
 
@@ -450,3 +454,8 @@ def _weighed(job: Job) -> tuple[WeighedSentences, Corpus, str, Sequence[Mapping[
     labels = [row.labels for row in corpus.rows]
     # Annotated translations are a test set of their own.
     return weighed_sentences, corpus, f"annotated {input_file.fingerprint}", labels
+
+
+def _explained_by(job: Job) -> Further:
+    """Return that our system says the translations of another one."""
+    return Further(content={"system": job.system.fingerprint})

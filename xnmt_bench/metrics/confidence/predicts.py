@@ -12,7 +12,7 @@ from xnmt_bench.analyses.ranks import partial_spearman, spearman
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, interval, weights
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.confidence.detects import TELLS
 from xnmt_bench.options import Count, Seed, Texts
@@ -76,7 +76,7 @@ class Predicts(Analysis):
         for score in (score for score in self.scores if score not in columns):
             raise XnmtError(f"analysis.predicts.scores: {unknown('score', score, columns)}")
 
-    def _rows(self, panel: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[TableRow]:
         by_name = panel.measured("", blind=True)
         seeds = {name: [m.units() for m in rows] for name, rows in by_name.items()}
         first = next(iter(seeds.values()), [None])[0]
@@ -95,8 +95,8 @@ class Predicts(Analysis):
                 yield from self._correlations(panel, row_keys, units, score, 1.0)
 
     def _correlations(
-        self, panel: Panel, row_keys: Row, seeds: Sequence[Units], column: str, sign: float
-    ) -> Iterator[Row]:
+        self, panel: Panel, row_keys: TableRow, seeds: Sequence[Units], column: str, sign: float
+    ) -> Iterator[TableRow]:
         """Yield a score's correlations with quality, raw and given length, averaged over seeds."""
         for quality, given_length in product(QUALITY, (False, True)):
             # Length given length leaves nothing but rounding to rank.
@@ -137,6 +137,6 @@ def _there(units: Units, column: str, quality: str) -> np.ndarray:
     return ~np.isnan(units[column] + units[quality])
 
 
-def _cell(row: Row) -> Cell:
+def _cell(row: TableRow) -> Cell:
     value, low, high = (row[name] for name in ends("spearman"))
     return Cell("" if np.isnan(value) else f"{value:.2f} [{low:.2f}, {high:.2f}]")

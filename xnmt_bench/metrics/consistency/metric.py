@@ -21,17 +21,13 @@ from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, NotApplicable, StoreError, XnmtError
 from xnmt_bench.measuring.listing import Listing, names
 from xnmt_bench.measuring.measurement import (
-    BLIND,
-    BLIND_EXPLAINER,
-    DOUBTS,
     EXPLAINED,
-    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths
+from xnmt_bench.measuring.metric import Column, Further, Key, SumMetric, count, hundredths
 from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.metrics.consistency.judge import (
     CAUSES,
@@ -94,6 +90,7 @@ class Consistency(SumMetric):
     """
 
     name = "consistency"
+    setting_options = ()
     reads_relevance = True
     inputs = ("outputs",)
     needs = "a suite of pronouns (metric.consistency.suite and metric.consistency.data)"
@@ -232,11 +229,11 @@ class Consistency(SumMetric):
                 "seed": job.explained_identity()["seed"] if self._explained else "",
             }
             facts: dict[str, Any] = {
-                BLIND: translation_set.nmt == REFERENCE,  # people are not ranked
+                "blind": translation_set.nmt == REFERENCE,  # people are not ranked
                 "generated": self._of_corpus and job.corpus.generated,
             }
             if self.relevance:
-                facts[BLIND_EXPLAINER] = job.explained.explainer.blind
+                facts["blind_explainer"] = job.explained.explainer.blind
             # By what files hold: two versions of a suite under one name are two rows.
             content = {"suite": suite.fingerprint} | self._file_content()
             if resolver is not None:
@@ -258,11 +255,9 @@ class Consistency(SumMetric):
                 job,
                 partial(self._evidence, translation_set, morphology, resolver),
                 translation_set.stages,
-                late_content=partial(_system_content, job) if of_relevance else dict,
+                partial(_further, job if of_relevance else None, content, facts),
                 of_system=translation_set.own,
-                doubts=list,  # those about the links and genders come with the evidence
-                facts=facts,
-                content=content,
+                of_corpus=False,  # doubts about the links and genders come with the evidence
                 **identity,
             )
 
@@ -478,7 +473,7 @@ class Consistency(SumMetric):
             *self._about_links(links, thresholds),
             *_about_genders(judged, morphology.language, thresholds),
         ]
-        facts |= {DOUBTS: doubts} if doubts else {}
+        facts |= {"doubts": doubts} if doubts else {}
         settings: dict[str, Any] = job.search_settings if translation_set.own else {}
         if self._explained:
             most = job.settings.rules.test_sentences
@@ -486,8 +481,7 @@ class Consistency(SumMetric):
             # By the option and not by the sentences, which may differ before and after tuning.
             settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
             settings |= job.learning_settings
-        facts[SETTINGS] = settings
-        return Evidence(units, made_by | beside, facts, files)
+        return Evidence(units, made_by | beside, facts, files, settings)
 
     def _about_links(self, links: Mapping[int, Links], thresholds: DoubtSettings) -> Iterator[str]:
         """Yield a doubt about what a file of links counts words from."""
@@ -533,7 +527,7 @@ class Consistency(SumMetric):
         """Return notes on what was left out, by cause, and on the words that showed genders."""
         notes = []
         for scored_row in (s for s in scored if s.measurement.ok):
-            row, facts = scored_row.row, scored_row.measurement.facts
+            row, facts = scored_row.row, scored_row.measurement.facts.of_metric
             causes = ", ".join(
                 f"{name.replace('_', ' ')} {100 * row[name]:.1f} %" for name in CAUSES
             )
@@ -541,7 +535,7 @@ class Consistency(SumMetric):
             lost = facts["left_out"]
             also = f", and {lost:,} pronouns whose sentence was left out" if lost else ""
             notes.append(f"{row_name}: left out: {causes}{also}. Genders: {facts['genders']}.")
-        if any(s.measurement.facts.get("resolver") for s in scored):
+        if any(s.measurement.facts.of_metric.get("resolver") for s in scored):
             notes.append(self.resolver_note)
         if any(s.row["explainer"] for s in scored):
             notes.append(self.points_note)
@@ -560,6 +554,7 @@ def _about_genders(
         )
 
 
-def _system_content(job: Job) -> dict[str, str]:
-    """Return the fingerprint of a system that says translations of others."""
-    return {"system": job.system.fingerprint}
+def _further(job: Job | None, content: Mapping[str, str], facts: Mapping[str, Any]) -> Further:
+    """Return what a translation set adds; with a job, whose system says translations of others."""
+    of_system = {"system": job.system.fingerprint} if job else {}
+    return Further(content={**content, **of_system}, facts=facts)

@@ -18,8 +18,8 @@ from xnmt_bench.analyses.tables import if_known, lines_of, listed, written
 from xnmt_bench.analyses.tuned import CHANGE, CHANGES, Pair, changes, pair_tuned
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
-from xnmt_bench.measuring.measurement import BLIND_EXPLAINER, Measurement
-from xnmt_bench.measuring.metric import Metric, Row, hundredths
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import Metric, TableRow, hundredths
 from xnmt_bench.metrics.consistency.statistics import POINTED, POINTING, POINTS_OF
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.figure import fitting, lay_out, name_labels, stacked, wrapped
@@ -81,12 +81,12 @@ class Moves(Analysis):
         measured = ("blind", "n", *CHANGES, "markers")
         return Result(rows, identity, measured, summary, _figure(rows, varying))
 
-    def _rows(self, panel: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel) -> Iterator[TableRow]:
         for before, after, rows in _pairs(panel):
             # The same draws of sentences on both sides, so that the change is paired.
             joint = JointBootstrap([panel.metric, panel.metric], rows, self.draws)
             markers = _mean_result(panel.metric, rows[1], "marker_share")
-            blind = bool(rows[1][0].facts.get(BLIND_EXPLAINER))
+            blind = bool(rows[1][0].facts.blind_explainer)
             # Counted behind the tuning: its translations decide which pronouns have links.
             for form, count in _forms(rows[1]).items():
                 yield {
@@ -135,13 +135,13 @@ def _mean_result(metric: Metric, measurements: Sequence[Measurement], name: str)
     return float(np.mean(values))
 
 
-def _figure(rows: Sequence[Row], varying: Sequence[str]) -> Figure:
+def _figure(rows: Sequence[TableRow], varying: Sequence[str]) -> Figure:
     """Return the change of each explainer, of all pronouns.
 
     There is one axes for each fine-tuned system and each value of the `varying` columns.
     """
 
-    def title(row: Row) -> str:
+    def title(row: TableRow) -> str:
         return ", ".join(filter(None, [row["tuned"], *(str(row[name]) for name in varying)]))
 
     of_all = sorted((row for row in rows if row["pronoun"] == ALL), key=title)

@@ -15,7 +15,7 @@ from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.suites.contrastive.reading import as_read
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import CAPPED, Evidence
+from xnmt_bench.measuring.measurement import Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.contrastive.groups import FILE as GROUPS
 from xnmt_bench.metrics.contrastive.groups import write_groups
@@ -143,7 +143,7 @@ class MeasuredSet:
         facts = {"generated": self.comparison.contrastive_set.generated, "told": self._remarks}
         job = self.scores.job
         if not job.input_file("scores"):
-            facts |= {CAPPED: job.system.capped, "curve": job.system.curve}
+            facts |= {"capped": job.system.capped, "curve": job.system.curve}
         # The part that is the whole set carries the file; the others would repeat its groups.
         files = {GROUPS: self._groups} if member_G.sum() == self._scored_G.sum() else {}
         return Evidence(self._units(member_G, self.right_G), made_by, facts, files)

@@ -15,13 +15,14 @@ from xnmt_bench.corpora.suites.contrastive.published import read_groups
 from xnmt_bench.corpora.suites.contrastive.reading import BUILT, OWN, find_sets, require_pair
 from xnmt_bench.errors import ConfigError, DataError, XnmtError
 from xnmt_bench.measuring.listing import Listing
-from xnmt_bench.measuring.measurement import BLIND, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.measurement import Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
     Column,
+    Further,
     Key,
     PivotValue,
-    Row,
     SumMetric,
+    TableRow,
     count,
     hundredths,
     ratio,
@@ -63,6 +64,7 @@ class Contrastive(SumMetric):
     """
 
     name = "contrastive"
+    setting_options = ()
     inputs = ("scores",)
     needs = "contrastive sets (metric.contrastive.sets)"
     title = "Contrastive test sets: accuracy in %"
@@ -138,10 +140,8 @@ class Contrastive(SumMetric):
                 identity: dict[str, Any] = where | {"part": part}
                 content = {"set": comparison.contrastive_set.fingerprint}
                 make = partial(measured.evidence, member_G)
-                doubts = partial(getattr, measured, "doubts")  # once the row is measured
-                yield self.plan(
-                    job, make, measured.stages, doubts=doubts, content=content, **identity
-                )
+                further = partial(_further, measured, content)
+                yield self.plan(job, make, measured.stages, further, of_corpus=False, **identity)
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
                 # Chance stands beside each part: sets have unlike numbers of variants.
@@ -188,7 +188,7 @@ class Contrastive(SumMetric):
         # Parts are small and noisy, so that they never order the lines.
         return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
-    def about_system(self, row: Row) -> str | None:
+    def about_system(self, row: TableRow) -> str | None:
         """Return the accuracy, which stands under other tables of the system, beside its BLEU."""
         if row["status"] != "ok" or row["part"] != ALL:
             return None
@@ -201,12 +201,14 @@ class Contrastive(SumMetric):
         notes: list[str] = []
         for scored_row in (s for s in scored if s.measurement.ok):
             row, facts = scored_row.row, scored_row.measurement.facts
-            if facts.get(BLIND):
+            if facts.blind:
                 where = f"{row['corpus']} {row['lang_pair']}"
                 # Read off the rows of chance, of which each part has just one.
                 sizes.setdefault(where, {})[row["part"]] = count(row["groups"])
             elif row["part"] == ALL:
-                notes += [f"{row['corpus']} {row['nmt']}: {text}." for text in facts["told"]]
+                notes += [
+                    f"{row['corpus']} {row['nmt']}: {text}." for text in facts.of_metric["told"]
+                ]
         for where, by_part in sizes.items():
             part_sizes = (f"{_heading(p)}: {by_part[p]}" for p in sorted(by_part, key=part_order))
             notes.append(f"Groups of {where}: {'; '.join(part_sizes)}.")
@@ -221,9 +223,9 @@ class Contrastive(SumMetric):
         """Yield the curve of each system that contrastive accuracy stopped, by epoch."""
         curves = {
             # Rows of all parts carry the curve of their system, which is drawn once.
-            f"{m.identity['nmt']} {m.model[:6]}": m.facts["curve"]
+            f"{m.identity['nmt']} {m.model[:6]}": m.facts.of_metric["curve"]
             for m in measurements
-            if m.facts.get("curve")
+            if m.facts.of_metric.get("curve")
         }
         for name, curve in curves.items():
             yield f"training_{name.replace(' ', '_')}", curve_figure(name, curve)
@@ -244,3 +246,8 @@ def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
         problem = f"group {lacking[0]} is not among the {len(index_of)} of {contrastive_set.name}"
         raise XnmtError(f"{path}: {problem}")
     return contrastive_set.taken([index_of[number] for number in numbers])
+
+
+def _further(measured: MeasuredSet, content: Mapping[str, str]) -> Further:
+    """Return what a set adds to its rows."""
+    return Further(content=content, facts={"doubts": measured.doubts})

@@ -18,8 +18,6 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
-    BLIND,
-    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
@@ -66,6 +64,7 @@ class CorefAttention(SumMetric):
     """
 
     name = "coref_attention"
+    setting_options = ()
     needs = "a corpus with coreference chains, and a system that reads context"
     reads_relevance = True
     title = "Attention over coreference links"
@@ -189,12 +188,13 @@ class CorefAttention(SumMetric):
         drawn = subset == ALL and examples.exists()  # each is drawn once for all its rows
         files = {FILE: examples} if drawn else {}
         facts: dict[str, Any] = {"match_rate": context.match_rate} | (
-            {BLIND: True} if weighed.floor else {}
+            {"blind": True} if weighed.floor else {}
         )
         # Verdicts on genders are further columns of the units.
         genders = {"genders": self.morphology.version} if self.morphology else {}
-        facts |= genders | {SETTINGS: context.settings | (genders or {"genders": "not judged"})}
-        return Evidence(units, {"coreference": artefact.fingerprint}, facts, files)
+        settings = context.settings | (genders or {"genders": "not judged"})
+        made_by = {"coreference": artefact.fingerprint}
+        return Evidence(units, made_by, facts | genders, files, settings)
 
     def weighed(self, job: Job, context: ContextWeights, floor: str = "") -> Stage:
         """Return every link's weight on each side: by the explainer, or by one of its floors."""
@@ -307,13 +307,13 @@ class CorefAttention(SumMetric):
         for m in (s.measurement for s in scored if s.measurement.ok):
             where = " ".join(m.identity[c] for c in ("corpus", "lang_pair", "nmt"))
             # By model too: two systems may share a name, and each has translations of its own.
-            if (rate := m.facts["match_rate"]) is not None:
+            if (rate := m.facts.of_metric["match_rate"]) is not None:
                 rates[where, m.model] = percent(rate)
         notes = [
             f"{where}: its translations have {rate} of the words of the reference's mentions."
             for (where, _), rate in rates.items()
         ]
-        facts = (s.measurement.facts for s in scored)
+        facts = (s.measurement.facts.of_metric for s in scored)
         genders = {row_facts["genders"] for row_facts in facts if "genders" in row_facts}
         if genders:
             notes.append(f"{self.genders_note} Genders: {', '.join(sorted(genders))}.")

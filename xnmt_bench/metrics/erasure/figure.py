@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.measuring.measurement import BLIND, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.units import Units
 from xnmt_bench.metrics.erasure.curves import CURVES, GRID, point
 from xnmt_bench.report.figure import first_lines, fitting, lay_out, name_labels, style, wrapped
@@ -26,7 +26,7 @@ def draw_curves(groups: Mapping[tuple[str, str, str, str], Sequence[Measurement]
     )
     drawn = [m for members in groups.values() for m in members]
     names, lines_note = first_lines(sorted({m.identity["explainer"] for m in drawn}), "explainers")
-    blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
+    blind = {m.identity["explainer"] for m in drawn if m.facts.blind}
     labels = name_labels(names, blind)
     systems = {(corpus, nmt, apart) for corpus, nmt, _, apart in groups}
     names_alone = {key[:2] for key in groups}

@@ -12,14 +12,12 @@ from pydantic import Field
 
 from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import (
-    CEILING,
-    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, ratio
+from xnmt_bench.measuring.metric import Column, Further, Key, SumMetric, count, ratio
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.erasure.curves import CURVES, point
@@ -61,6 +59,7 @@ class Erasure(SumMetric):
     """
 
     name = "erasure"
+    setting_options = ("beam",)
     reads_relevance = True
     title = "Erasure: the label's probability with words taken away, and put in"
     note = (
@@ -139,7 +138,7 @@ class Erasure(SumMetric):
                     job,
                     partial(self._search, job, removal),
                     partial(self._limits, job, removal),
-                    facts={CEILING: True},
+                    partial(Further, facts={"ceiling": True}),
                     explainer=SEARCHED,
                     removal=removal,
                     seed="",
@@ -210,7 +209,6 @@ class Erasure(SumMetric):
             "shares": ", ".join(f"{share:g}" for share in self.shares),
             "sentences with curves": curves,
             "sentences with limits": limited,
-            "beam": self.beam,
         }
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -243,9 +241,9 @@ class Erasure(SumMetric):
             f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
             "are as relevant; their order is that of the sentence."
             for row in rows
-            if (flat := row.measurement.facts.get("flat"))
+            if (flat := row.measurement.facts.of_metric.get("flat"))
         }
-        searched = [SEARCH_NOTE] if any(r.measurement.facts.get(CEILING) for r in rows) else []
+        searched = [SEARCH_NOTE] if any(r.measurement.facts.ceiling for r in rows) else []
         return sorted(without_order) + searched
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
@@ -256,7 +254,7 @@ class Erasure(SumMetric):
                 names = [m.identity[name] for name in ("corpus", "nmt", "removal")]
                 # Axes for each removal: what stands in a word's place changes every curve. Systems
                 # of one name, or other test sentences, are not seeds of one another.
-                apart = f"{family(m)[:6]} {m.facts.get(SETTINGS, {}).get('test sentences', '')}"
+                apart = f"{family(m)[:6]} {m.settings.get('test sentences', '')}"
                 groups.setdefault((*names, apart), []).append(m)
         if groups:
             yield f"{self.name}_curves", draw_curves(groups)

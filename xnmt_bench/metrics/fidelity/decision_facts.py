@@ -13,7 +13,6 @@ from xnmt_bench.device import device_of
 from xnmt_bench.judges import Judge, RuleSet
 from xnmt_bench.judges.kl import divergences
 from xnmt_bench.judges.masked import room
-from xnmt_bench.measuring.measurement import CAPPED
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doubts import about_decisions
@@ -157,7 +156,7 @@ class TestDecisions:
     def capped(self) -> bool:
         """Whether the system was trained here and its training ended at the cap of epochs."""
         system = self._job.system
-        return not self._job.settings.nmt.path and bool(system.trained.facts.get(CAPPED))
+        return not self._job.settings.nmt.path and bool(system.trained.facts.get("capped"))
 
     @cached_property
     def doubts(self) -> list[str]:

@@ -13,7 +13,7 @@ from xnmt_bench.analyses.tables import listed, written
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.report.figure import fitting, lay_out, name_labels, stacked, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
 from xnmt_bench.rules.density import BINS
@@ -44,14 +44,14 @@ class RuleDensity(Analysis):
         for panel in panels:
             for name, m in panel.measurements():
                 # Only judges that learn from rules had the training rules extracted.
-                if "density" in m.facts and "rules" in m.made_by:
+                if "density" in m.facts.of_metric and "rules" in m.made_by:
                     by_rules = by_explainer.setdefault((*_system(panel.condition), name), {})
                     # Judges of one explainer share its rules, which count once.
                     by_rules.setdefault(m.made_by["rules"], (m, panel))
         if not by_explainer:
             raise NotApplicable("no explainer has rules of training sentences")
         identity, measured = (*SYSTEM, "explainer", "rules_id"), ("rules", "unique", *BIN_COLUMNS)
-        rows: list[Row] = []
+        rows: list[TableRow] = []
         systems: dict[tuple[str, ...], Panel] = {}
         for (*system, explainer), by_rules in by_explainer.items():
             for rules_id, (m, panel) in by_rules.items():
@@ -61,7 +61,7 @@ class RuleDensity(Analysis):
                 several = len({origin(m) for m, _ in by_rules.values()}) > 1
                 which = f" (seed {m.identity['seed']})" if len(by_rules) > 1 else ""
                 which += f" of {origin(m)[:6]}" if several else ""
-                density = m.facts["density"]
+                density = m.facts.of_metric["density"]
                 counts = (density["rules"], density["unique"], *density["bins"])
                 values = (*system, explainer + which, rules_id, *counts)
                 rows.append(dict(zip((*identity, *measured), values, strict=True)))
@@ -81,11 +81,11 @@ class RuleDensity(Analysis):
         return Result(rows, identity, measured, summary, figure)
 
 
-def _system(columns: Row) -> tuple[str, ...]:
+def _system(columns: TableRow) -> tuple[str, ...]:
     return tuple(columns[c] for c in SYSTEM)
 
 
-def _figure(rows: Sequence[Row], titles: dict[tuple[str, ...], str]) -> Figure:
+def _figure(rows: Sequence[TableRow], titles: dict[tuple[str, ...], str]) -> Figure:
     """Return unique rules by how often they come, one bar an explainer, one axes a system."""
     every_block = [
         (title, *fitting([row for row in rows if _system(row) == system], "rows", lambda _: 0.2))

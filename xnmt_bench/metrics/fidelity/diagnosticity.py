@@ -23,7 +23,7 @@ from xnmt_bench.analyses.tables import if_known, lines_of, listed, varying_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.registry import entries, load
 from xnmt_bench.report.panels import Panel, ends
@@ -95,7 +95,7 @@ class Diagnosticity(Analysis):
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
 
-    def _rows(self, panel: Panel, truth: Panel) -> Iterator[Row]:
+    def _rows(self, panel: Panel, truth: Panel) -> Iterator[TableRow]:
         for judge in panel.rows:
             for name, columns in TRUTHS.items():
                 items = _items(panel, judge, truth, columns)
@@ -176,7 +176,7 @@ def _pairs(panel: Panel, items: Mapping[str, Item]) -> Iterator[tuple[str, str, 
             yield first, second, before and first_item.score < second_item.score, mixed
 
 
-def _tau(items: Mapping[str, Item]) -> Row:
+def _tau(items: Mapping[str, Item]) -> TableRow:
     """Return Kendall's tau-b over explainers by one column of causes, and how many there are."""
     # An explainer without changed options stands before those with some.
     plain: dict[str, str] = {}

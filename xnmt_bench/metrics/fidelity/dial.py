@@ -30,7 +30,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Column, Row, hundredths
+from xnmt_bench.measuring.metric import Column, TableRow, hundredths
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.registry import load, options
 from xnmt_bench.report.panels import Panel
@@ -81,7 +81,7 @@ class Dial(Analysis):
         _add_causes(rows, by_metric.get("causes", ()))
         yield f"fidelity_{self.name}", self._lay_out(rows)
 
-    def _judge(self, panel: Panel) -> Iterator[Row]:
+    def _judge(self, panel: Panel) -> Iterator[TableRow]:
         """Yield a row for each judge, honest explainer, code and share."""
         column = panel.metric.headline
         for pivot, by_name in panel.by_pivot(blind=True).items():
@@ -105,7 +105,7 @@ class Dial(Analysis):
 
     def _difference(
         self, panel: Panel, column: Column, groups: Sequence[Sequence[Measurement]]
-    ) -> Row:
+    ) -> TableRow:
         """Return the difference as a share of the range, of the honest one, random, and a pair."""
         joint = JointBootstrap([panel.metric] * len(groups), groups, self._draws)
         honest_R, random_R, code_R, drawn_R = np.log(joint.values(column.name))
@@ -123,12 +123,12 @@ class Dial(Analysis):
             "holds": bool(low > -self._limit and high < self._limit),
         }
 
-    def _lay_out(self, rows: Sequence[Row]) -> Result:
+    def _lay_out(self, rows: Sequence[TableRow]) -> Result:
         words, title = varying_words("The dial for leaks: who credits a code?", rows, WORDS)
         condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
         shares = sorted({row["share"] for row in rows})
         causal = any(not np.isnan(row["causal_difference"]) for row in rows)
-        lines: list[Row] = []
+        lines: list[TableRow] = []
         for by_share in beside(rows, ("corpus", *words, "heading", "by"), "share").values():
             members = list(by_share.values())
             # The whole line; NaN where the causes of one share are not known.
@@ -173,7 +173,7 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
     return by_honest
 
 
-def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
+def _add_causes(rows: Sequence[TableRow], causes: Sequence[Panel]) -> None:
     """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
     measured = [
         (panel, honest, dials)
@@ -196,7 +196,7 @@ def _add_causes(rows: Sequence[Row], causes: Sequence[Panel]) -> None:
         row["causal_difference"] = max(known, key=abs, default=float("nan"))
 
 
-def _cell(share: float, line: Row) -> str:
+def _cell(share: float, line: TableRow) -> str:
     row = line["shares"].get(share)
     if row is None:
         return ""

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
-from xnmt_bench.measuring.measurement import CAPPED, COUNTED, DECISIONS, DOUBTS, SETTINGS, Evidence
+from xnmt_bench.measuring.measurement import DECISIONS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decision_facts import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
@@ -69,7 +69,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     evidence = sum_predictions(reference, decisions, {}, of_rules=False)
     facts, files = dict(evidence.facts), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
-        facts |= {DOUBTS: decisions.doubts, CAPPED: decisions.capped}
+        facts |= {"doubts": decisions.doubts, "capped": decisions.capped}
         # Kinds are of the decisions, so the system's own row holds them once for all.
         files["facets"] = decisions.facets.path / FACETS_FILE
         files["sample"] = decisions.sample(browsed).path / SAMPLE_FILE
@@ -99,7 +99,7 @@ def sum_predictions(
         summed[PLANTED + slot] = planted_N
         summed[LIKELIHOOD_OF + slot] = planted_N * scores.log_likelihood_N
     counted_N = np.ones(len(scores), dtype=bool)
-    facts: dict[str, Any] = {SETTINGS: rules.settings}
+    facts, settings = dict[str, Any](), dict(rules.settings)
     made_by = {"scores": judge.judged.fingerprint}
     if of_rules:
         made_by = {"judged": rules.test_artefact.fingerprint} | made_by
@@ -110,11 +110,11 @@ def sum_predictions(
         which = "all"
         if of_gold or explainer.against_gold:
             gold, count = "is" if of_gold else "is not", int(counted_N.sum())
-            facts[COUNTED] = {"gold": gold, "decisions": count, "of": len(scores)}
+            facts["counted"] = {"gold": gold, "decisions": count, "of": len(scores)}
             if count < len(scores):
                 which = f"{count:,} of {len(scores):,}, whose label {gold} the target's word"
         # Such decisions may be the easy ones, so that rows of all are another block.
-        facts[SETTINGS] |= {DECISIONS: which}
+        settings[DECISIONS] = which
         if against_gold:
             # Units of a test set of their own, so that no analysis compares them with others.
             test_set = f"{test_set}, labels that are not the target's word"
@@ -129,4 +129,4 @@ def sum_predictions(
         sums["hits_any"], sums["hittable_any"] = hits_U6[:, 4:].T
     units = Units(test_set, number_U, sums)
     files: dict[str, Path] = {"decisions": judge.judged.path / SCORES}
-    return Evidence(units, made_by, facts, files)
+    return Evidence(units, made_by, facts, files, settings)

@@ -16,7 +16,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws, resample
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Metric, Row
+from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
@@ -78,7 +78,7 @@ class Facets(Analysis):
         column, distinction = metric.headline, distinguish(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             return Cell(column.cell(*(row[name] for name in ends(column.name))))
 
         words = {name: name for name in ("kind", "category", "decisions")}
@@ -88,7 +88,7 @@ class Facets(Analysis):
         figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
 
-    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> Iterator[Row]:
+    def _rows(self, panel: Panel, kinds: Mapping[str, Kinds]) -> Iterator[TableRow]:
         by_pivot = panel.by_pivot(blind=True)
         # Only references were measured in this panel.
         if not by_pivot:
@@ -178,7 +178,9 @@ def _ordered(facet: str, values: np.ndarray) -> list[str]:
     return [name for name in order if name in names]
 
 
-def _figure(metric: Metric, by_panel: Sequence[Sequence[Row]], labels: Sequence[str]) -> Figure:
+def _figure(
+    metric: Metric, by_panel: Sequence[Sequence[TableRow]], labels: Sequence[str]
+) -> Figure:
     """Return one row of axes a panel, one column a facet."""
     column = metric.headline
     every_name = list(dict.fromkeys(row["explainer"] for row in chain(*by_panel)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
-from xnmt_bench.measuring.measurement import BLIND, PIVOT, SETTINGS, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import SentenceRelevance, shard_relevance
@@ -124,7 +124,7 @@ def _text(pieces: Sequence[str]) -> str:
 def _decided_by(measurement: Measurement) -> tuple[Any, ...]:
     """Return the system, the scenario, and which test sentences the system decided."""
     columns = (*SYSTEM, "scenario")
-    test_sentences = measurement.facts.get(SETTINGS, {}).get("test sentences", "")
+    test_sentences = measurement.settings.get("test sentences", "")
     return (*(measurement.identity[c] for c in columns), measurement.model, test_sentences)
 
 
@@ -152,7 +152,7 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
     """Return what sorts explainers: blind ones last, then by the judge that orders the table."""
 
     def precedence(m: Measurement) -> int:
-        return int(m.facts.get(PIVOT, {}).get("precedence", 0))
+        return int(m.facts.pivot.get("precedence", 0))
 
     leading = max(map(precedence, measurements), default=0)
     ranks: dict[str, tuple[bool, float]] = {}
@@ -162,7 +162,7 @@ def _rank(measurements: Sequence[Measurement]) -> dict[str, tuple[bool, float]]:
             loss = -units["log_likelihood"].sum() / units["rows"].sum()
         except StoreError:  # the table shows it as damaged; here it has no rank
             loss = np.inf
-        rank = bool(m.facts.get(BLIND)), float(loss if precedence(m) == leading else np.inf)
+        rank = bool(m.facts.blind), float(loss if precedence(m) == leading else np.inf)
         name = m.identity["explainer"]
         # An explainer with several seeds stands where the best of them does.
         ranks[name] = min(ranks.get(name, rank), rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,20 +15,17 @@ from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
-    BLIND,
-    COUNTED,
-    PIVOT,
-    SETTINGS,
     Measurement,
     PlannedRow,
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import (
     Column,
+    Further,
     Key,
     PivotValue,
-    Row,
     SumMetric,
+    TableRow,
     count,
     percent,
     ratio,
@@ -74,6 +71,7 @@ class Fidelity(SumMetric):
     """
 
     name = "fidelity"
+    setting_options = ()
     needs = "training sentences, where a judge or an explainer learns"
     reads_relevance = True
     title = "Fidelity: perplexity of proxies"
@@ -138,34 +136,23 @@ class Fidelity(SumMetric):
         compare_distributions = any(judge.learns_from == "distributions" for judge in judges)
         keys = {"k": rules.k, "scenario": rules.scenario, "learned_from": rules.learned_from}
 
-        def late_keys() -> dict[str, Any]:  # no more can be explained than there are
-            return {"train_sentences": rules.train_sentences}
-
-        def plan(judge: Judge, make: Any, facts: dict[str, Any]) -> PlannedRow:
-            # A judge that learns from no sentences gives an empty number in place of the late one.
-            row_keys = {**keys, **judge.row_keys()}
-            return self.plan(
-                job,
-                make,
-                lambda: [judge.judged],
-                explained=True,
-                late_keys=late_keys,
-                facts=facts,
-                **row_keys,
-            )
+        def plan(judge: Judge, make: Any, further: Callable[[], Further]) -> PlannedRow:
+            stages = lambda: [judge.judged]  # noqa: E731
+            return self.plan(job, make, stages, further, explained=True, **keys | judge.row_keys())
 
         for judge in judges:
             make = partial(evidence_of, judge, decisions, self.browsed, compare_distributions)
             pivot = judge.pivot_value()
             settings = {f"{judge.row_name} {key}": value for key, value in judge.settings().items()}
             # Heading and place go into the row: a page may be made where the judge is missing.
-            facts = {"judge": judge.name, PIVOT: vars(pivot), SETTINGS: settings}
-            yield plan(judge, make, facts)
+            facts = {"judge": judge.name, "pivot": vars(pivot)}
+            yield plan(judge, make, partial(_further, rules, settings, facts))
         # Each job yields them; equal rows of a sweep replace each other.
         for reference in (kind(rules) for kind in REFERENCES):
             pivot = PivotValue(reference.name, reference.row_order)
             make_reference = partial(reference_evidence, reference, decisions, self.browsed)
-            yield plan(reference, make_reference, {PIVOT: vars(pivot)})
+            further = partial(_further, rules, {}, {"pivot": vars(pivot)})
+            yield plan(reference, make_reference, further)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return perplexity, KL divergence in nats, and shares of decisions."""
@@ -193,7 +180,7 @@ class Fidelity(SumMetric):
         """Return the rows that judges make of their own rows, such as Comb."""
         rows_of: dict[str, list[ScoredRow]] = {}
         for row in scored:
-            if name := row.measurement.facts.get("judge"):
+            if name := row.measurement.facts.judge:
                 rows_of.setdefault(name, []).append(row)
         installed = entries("judges")
         return [
@@ -203,7 +190,7 @@ class Fidelity(SumMetric):
             for combined in load("judges", name).combine(rows)
         ]
 
-    def reference(self, row: Row) -> str | None:
+    def reference(self, row: TableRow) -> str | None:
         """Return what a judge without rules is; it stands under the table."""
         # What they are goes into the note, since a reference has no column of its own.
         headings = {kind.name: kind.heading for kind in REFERENCES}
@@ -212,24 +199,29 @@ class Fidelity(SumMetric):
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return what blind rows are for, which decisions count, and how far rows may be off."""
         rows = [row.measurement for row in scored if row.measurement.ok]
-        notes = [BLIND_NOTE] if any(m.facts.get(BLIND) for m in rows) else []
+        notes = [BLIND_NOTE] if any(m.facts.blind for m in rows) else []
         counted = {
             f"{m.identity['explainer']} {SCORED[fact['gold']].format(**fact)}"
             for m in rows
-            if (fact := m.facts.get(COUNTED))
+            if (fact := m.facts.counted)
         }
         # Rows of one explainer on several systems or corpora each have their own.
         errors = {
             f"{m.identity['explainer']} on {m.identity['nmt']}: {error['what']}: "
             f"{error['median']:.2g} in the median, {error['greatest']:.2g} at most."
             for m in rows
-            if (error := m.facts.get(ERROR))
+            if (error := m.facts.of_metric.get(ERROR))
         }
         return notes + sorted(counted) + sorted(errors)
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""
         return list_decisions(measurements)
+
+
+def _further(rules: RuleSet, settings: dict[str, Any], facts: dict[str, Any]) -> Further:
+    """Return what a judge adds to a row; no more sentences can be explained than there are."""
+    return Further({"train_sentences": rules.train_sentences}, settings, facts=facts)
 
 
 def _with_results_of(kinds: Sequence[type[Judge]], columns: Sequence[Column]) -> tuple[Column, ...]:

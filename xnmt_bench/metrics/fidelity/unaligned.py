@@ -16,7 +16,7 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.facets import NMT, kinds_of
 from xnmt_bench.options import Natural
 from xnmt_bench.report.panels import Panel, distinguish
@@ -77,7 +77,7 @@ class Unaligned(Analysis):
             by_panel.append([row for row in rows if row is not None])
         words = {name: name for name in ("sentence", "target", "label", "step")}
 
-        def cell(row: Row) -> Cell:
+        def cell(row: TableRow) -> Cell:
             return Cell(f"{row['source_words']} | {row['prefix_words']}")
 
         title = "Words that AER cannot judge"
@@ -100,7 +100,7 @@ def _rules(panel: Panel, system: str) -> dict[str, Rules]:
 
 def _row(
     panel: Panel, name: str, rules: Rules, sentence: Mapping[str, Any], step: int
-) -> Row | None:
+) -> TableRow | None:
     """Return an explainer's words of a decision; None where it has no rule of that decision.
 
     Another `browsed` has fewer sentences, and relevance that comes from a file fewer decisions.

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.measurement import BLIND, Evidence, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, Further, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences, sum_by_sentence
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
@@ -50,6 +50,7 @@ class Infidelity(SumMetric):
     """
 
     name = "infidelity"
+    setting_options = ("samples", "draws")
     reads_relevance = True
     title = "Infidelity: do scores foretell what erasing words does?"
     note = (
@@ -104,7 +105,8 @@ class Infidelity(SumMetric):
             yield self.plan(job, make, stages, explained=True, removal=removal)
             make = partial(self._evidence_of_equal, job, removal)
             equal: dict[str, Any] = {"explainer": EQUAL, "removal": removal, "seed": "", "nmt": nmt}
-            yield self.plan(job, make, facts={BLIND: True}, **equal)
+            blind = partial(Further, facts={"blind": True})
+            yield self.plan(job, make, further=blind, **equal)
 
     def _stages(self, job: Job, removal: Removal) -> list[Stage | None]:
         return [job.relevance(TEACHER_FORCING).source, self._erase(job, removal)]
@@ -189,8 +191,7 @@ class Infidelity(SumMetric):
                     yield relevance.number, errors(relevance, erased, labels)
 
         # Rows of other draws never stand in one comparison.
-        settings = {"samples": self.samples, "draws": self.draws}
-        return evidence_of_sentences(job, *sum_by_sentence(compute()), made_by, settings, facts)
+        return evidence_of_sentences(job, *sum_by_sentence(compute()), made_by, facts=facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over decisions."""
@@ -206,7 +207,7 @@ class Infidelity(SumMetric):
         """Return what equal scores are for, and whose scores of the two sides do not compare."""
         measured = [s.measurement for s in scored if s.measurement.ok]
         names = {m.identity["explainer"] for m in measured}
-        apart = {m.identity["explainer"] for m in measured if m.facts.get(ATTENDS)}
+        apart = {m.identity["explainer"] for m in measured if m.facts.of_metric.get(ATTENDS)}
         return [EQUAL_NOTE] * (EQUAL in names) + [
             f"{name}: its scores of source and of prefix words are not on one scale; here they are "
             "summed as they stand."

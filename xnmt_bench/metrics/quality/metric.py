@@ -15,8 +15,8 @@ from xnmt_bench.corpora.languages import (
     tokenizer_signature,
 )
 from xnmt_bench.measuring.alike import settings_of
-from xnmt_bench.measuring.measurement import SETTINGS, TOKENIZER, Evidence, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Row, SumMetric, ratio
+from xnmt_bench.measuring.measurement import TOKENIZER, Evidence, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import Column, SumMetric, TableRow, ratio
 from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.quality.comet import comet
@@ -43,6 +43,7 @@ class Quality(SumMetric):
     """
 
     name = "quality"
+    setting_options = ()
     inputs = ("outputs",)
     needs = "references"
     title = "Translation quality"
@@ -90,7 +91,7 @@ class Quality(SumMetric):
             if model != DEFAULT_MODEL:
                 settings["COMET model"] = model
         units = Units(outputs.test_set, outputs.number_N, columns)
-        return Evidence(units, made_by, {SETTINGS: settings})
+        return Evidence(units, made_by, settings=settings)
 
     def _comet(self, job: Job, outputs: Outputs) -> tuple[np.ndarray, str]:
         """Return COMET of each translation, kept since it takes minutes, and what the model is.
@@ -128,7 +129,7 @@ class Quality(SumMetric):
         }
         return sorted(cut)
 
-    def about_system(self, row: Row) -> str | None:
+    def about_system(self, row: TableRow) -> str | None:
         """Return scores of the translations, which stand under every table of the system."""
         if row["status"] != "ok":
             return None

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.alike import family
-from xnmt_bench.measuring.measurement import BLIND, SETTINGS, Measurement
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import SYSTEM, ratio
 from xnmt_bench.report.figure import first_lines, fitting, lay_out, name_labels, style, wrapped
 from xnmt_bench.rules.table import RULE_SIDES
@@ -34,11 +34,11 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
     )
     drawn = [m for members in groups for m in members]
     names, lines_note = first_lines(sorted({m.identity["explainer"] for m in drawn}), "explainers")
-    blind = {m.identity["explainer"] for m in drawn if m.facts.get(BLIND)}
+    blind = {m.identity["explainer"] for m in drawn if m.facts.blind}
     labels = name_labels(names, blind)
     for row, members in zip(axes, shown, strict=True):
         # Rows of other depths are in another group.
-        depths = members[0].facts[DEPTHS]
+        depths = members[0].facts.of_metric[DEPTHS]
         for ax, side in zip(row, RULE_SIDES, strict=True):
             for name in names:
                 seeds = [m for m in members if m.identity["explainer"] == name]
@@ -49,7 +49,7 @@ def draw_depths(groups: Sequence[Sequence[Measurement]]) -> Figure:
                     ax.plot([1, *kept], label=labels[name], linewidth=1.1, **style(names, name))
             words = _words(members)
             if sum(_words(g) == words for g in groups) > 1:  # other trainings, or other sentences
-                sentences = members[0].facts.get(SETTINGS, {}).get("test sentences", "")
+                sentences = members[0].settings.get("test sentences", "")
                 words = " ".join(filter(None, [words, family(members[0])[:6], str(sentences)]))
             system = f"{words}, " if len(groups) > 1 else ""
             ax.set_title(wrapped(f"{system}{side} words", 4), fontsize=10)

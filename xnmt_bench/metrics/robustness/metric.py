@@ -12,9 +12,6 @@ from matplotlib.figure import Figure
 
 from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import (
-    ALTERS,
-    BLIND,
-    SETTINGS,
     Evidence,
     Measurement,
     PlannedRow,
@@ -54,6 +51,7 @@ class Robustness(SumMetric):
 
     of_words = False
     name = "robustness"
+    setting_options = ("samples", "radius", "draws")
     title = "Robustness: explanations under noise, and of a system whose weights are permuted"
     note = (
         "Order kept: Spearman's correlation of relevance with that of a system whose weights are "
@@ -134,12 +132,8 @@ class Robustness(SumMetric):
                 numbers = {name: np.nan_to_num(x_N) for name, x_N in columns.items()}
                 yield unchanged.number, numbers | counts
 
-        settings = {
-            "samples": self.samples,
-            "radius": self.radius,
-            "depths": len(permuted),
-            "draws": self.draws,
-        }
+        # No more depths than there are groups of weights.
+        settings = {"depths": len(permuted)}
         made_by = {"reference": reference.fingerprint}
         made_by |= {f"noise {i}": relevances.fingerprint for i, relevances in enumerate(moved)}
         made_by |= {
@@ -195,9 +189,9 @@ class Robustness(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return what chance gives, and what blind explainers show of the numbers."""
-        rows = [s for s in scored if s.measurement.ok and ALTERS not in s.measurement.facts]
+        rows = [s for s in scored if s.measurement.ok and not s.measurement.facts.alters]
         blind = sorted(
-            {r.measurement.identity["explainer"] for r in rows if r.measurement.facts.get(BLIND)}
+            {r.measurement.identity["explainer"] for r in rows if r.measurement.facts.blind}
         )
         notes = _chances(rows)
         if blind:
@@ -213,9 +207,9 @@ class Robustness(SumMetric):
         """Yield the order kept by depth of each system."""
         groups: dict[tuple[str, ...], list[Measurement]] = {}
         for m in measurements:
-            if m.ok and ALTERS not in m.facts:
+            if m.ok and not m.facts.alters:
                 # Lines of one figure share their axis of depths.
-                settings = {**m.facts[SETTINGS], DEPTHS: m.facts[DEPTHS]}
+                settings = {**m.settings, DEPTHS: m.facts.of_metric[DEPTHS]}
                 system = (*(m.identity[c] for c in SYSTEM), family(m))
                 groups.setdefault((*system, json.dumps(settings)), []).append(m)
         if groups:

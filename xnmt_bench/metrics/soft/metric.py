@@ -42,6 +42,7 @@ class SoftErasure(SumMetric):
     """
 
     name = "soft"
+    setting_options = ("samples", "retention", "draws")
     reads_relevance = True
     title = "Soft erasure: embeddings kept as much as a word is relevant"
     note = (
@@ -103,9 +104,8 @@ class SoftErasure(SumMetric):
         table = self._move(job)
         columns = load_decisions(table)
         units = by_unit(columns["sentence"], **sums_of(columns))
-        settings = {"samples": self.samples, "retention": self.retention, "draws": self.draws}
         facts = {"flat": int(columns["flat"].sum())}
-        return evidence_of_sentences(job, *units, {"distances": table.fingerprint}, settings, facts)
+        return evidence_of_sentences(job, *units, {"distances": table.fingerprint}, facts=facts)
 
     def _move(self, job: Job) -> Stage:
         """Return how far each decision's distribution moves, by the relevance of the explainer."""
@@ -163,7 +163,7 @@ class SoftErasure(SumMetric):
             f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "
             "are as relevant; half of each is kept (by pi the share metric.soft.retention)."
             for row in rows
-            if (flat := row.measurement.facts["flat"])
+            if (flat := row.measurement.facts.of_metric["flat"])
         }
         # Of a single row there is nothing to compare.
         if len(rows) > 1:

@@ -15,16 +15,12 @@ from xnmt_bench.corpora.languages import require_tokenizers, tokenizer_name, tok
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.alike import settings_of
 from xnmt_bench.measuring.measurement import (
-    BLIND,
-    CAPPED,
-    DOUBTS,
-    SETTINGS,
     TOKENIZER,
     Evidence,
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, digits, ratio
+from xnmt_bench.measuring.metric import Column, Further, Key, SumMetric, count, digits, ratio
 from xnmt_bench.measuring.sacre import BOUNDS, scores, signatures, statistics
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.student.guided import Operator
@@ -76,6 +72,7 @@ class Student(SumMetric):
 
     of_words = False
     name = "student"
+    setting_options = ()
     needs = "training sentences"
     reads_relevance = True
     title = "Student: translations of a model whose attention follows the explanation"
@@ -177,7 +174,8 @@ class Student(SumMetric):
                 # Blind: a control shows what a gain is worth, and stands apart from ranked rows.
                 row_name = controls[guide]
                 stages = partial(self._stages, students, operator, guide, map_of)
-                yield self.plan(job, make, stages, facts={BLIND: True}, explainer=row_name, **keys)
+                blind = partial(Further, facts={"blind": True})
+                yield self.plan(job, make, stages, blind, explainer=row_name, **keys)
 
     def _stages(
         self, students: Students, operator: Operator, guide: Guide, map_of: MapOf
@@ -222,12 +220,13 @@ class Student(SumMetric):
             **({"searched": job.search_settings} if map_of == "translation" else {}),
             **{f"student {name}": value for name, value in self._settings.items()},
         }
-        facts: dict[str, Any] = {SETTINGS: settings, CAPPED: trained.facts[CAPPED]}
+        facts: dict[str, Any] = {"capped": trained.facts["capped"]}
         if doubts := job.decisions().describe_left_out(EVALUATED, SCENARIOS[map_of]):
-            facts[DOUBTS] = doubts
+            facts["doubts"] = doubts
         made_by = {"student": trained.fingerprint, "outputs": outputs.fingerprint}
         made_by |= {n: text for n, text in signatures(tokenizer).items() if n != "ter"}
-        return Evidence(Units(translations.test_set, number_U, sums), made_by, facts)
+        units = Units(translations.test_set, number_U, sums)
+        return Evidence(units, made_by, facts, settings=settings)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return corpus scores, and perplexity."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from xnmt_bench.measuring.bootstrap import Draws, interval, t_interval, weights
 from xnmt_bench.measuring.comparing import holm, is_constant
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 
 # Of A in L and in C, the last axis. The margin is above 0 where A has the right sign in both.
 FUNCTIONS = {
@@ -32,7 +32,9 @@ PAIRS = (
 )
 
 
-def describe(seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, draws: Draws) -> Row:
+def describe(
+    seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, draws: Draws
+) -> TableRow:
     """Return the columns of a row: A, s, b and the margin, each with its intervals.
 
     Args:
@@ -41,7 +43,7 @@ def describe(seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, d
         drawn_RP2: A of each pair, of sentences drawn alike for all pairs.
         draws: their seed; pairs are drawn too, and have a stream of their own.
     """
-    row: Row = {"pairs": len(seeds)}
+    row: TableRow = {"pairs": len(seeds)}
     samples, pairs, _ = drawn_RP2.shape
     drawn_RP = np.concatenate(weights(pairs, samples, draws.seed, stream=1))
     for name, of_twins in FUNCTIONS.items():
@@ -57,7 +59,7 @@ def describe(seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, d
     return row
 
 
-def decide(rows: Sequence[Row], together: Sequence[str], level: float) -> None:
+def decide(rows: Sequence[TableRow], together: Sequence[str], level: float) -> None:
     """Say which rows pass, in place.
 
     Args:
@@ -65,7 +67,7 @@ def decide(rows: Sequence[Row], together: Sequence[str], level: float) -> None:
         together: the columns that rows share whose p-values are corrected for each other.
         level: of the test over pairs.
     """
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows:
         groups.setdefault(tuple(str(row[name]) for name in together), []).append(row)
     for members in groups.values():
@@ -78,7 +80,7 @@ def decide(rows: Sequence[Row], together: Sequence[str], level: float) -> None:
             row["passes"] = bool(row["p_corrected"] < level if several else row["margin_low"] > 0)
 
 
-def pair_notes(rows: Sequence[Row], draws: Draws) -> list[str]:
+def pair_notes(rows: Sequence[TableRow], draws: Draws) -> list[str]:
     """Return how intervals were made, of one pair and of several."""
     pairs = sorted({row["pairs"] for row in rows})
     notes = [ONE_PAIR.format(samples=draws.samples)] if pairs[0] == 1 else []

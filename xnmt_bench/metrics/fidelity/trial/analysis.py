@@ -28,7 +28,7 @@ from xnmt_bench.analyses.tables import (
 )
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, weights
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
 from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases, tried_cases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
@@ -128,7 +128,7 @@ class Trial(Analysis):
         measured = tuple(name for name in rows[0] if name not in unshown)
         return Result(rows, identity, measured, summary, draw(rows))
 
-    def _judge(self, case: Case) -> Iterator[Row]:
+    def _judge(self, case: Case) -> Iterator[TableRow]:
         for slot in (ALL, *case.slots):
             log_q_P2EU, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
             if count_U.sum() < FEWEST:

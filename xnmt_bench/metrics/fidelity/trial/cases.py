@@ -14,8 +14,8 @@ import numpy as np
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import comparable, family
-from xnmt_bench.measuring.measurement import DECISIONS, LINEAGE, SETTINGS, Measurement
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.measurement import DECISIONS, SETTINGS, Measurement
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.measuring.units import common
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.report.panels import Panel
@@ -78,7 +78,7 @@ class Case:
     def mean_fact(self, name: str) -> float:
         """Return the mean of a number among the facts of its rows; NaN where a row lacks it."""
         keys = product(self.seeds, TWINS, EXPLANATIONS)
-        values = [m.facts.get(name) for key in keys for m in self.rows[key]]
+        values = [m.facts.of_metric.get(name) for key in keys for m in self.rows[key]]
         return float("nan") if None in values else float(np.mean(values))  # type: ignore[arg-type]
 
     @property
@@ -108,7 +108,7 @@ class Case:
         ]
 
 
-def title_phrases(rows: Sequence[Row]) -> dict[str, str]:
+def title_phrases(rows: Sequence[TableRow]) -> dict[str, str]:
     """Return how a title says what all rows of a trial share."""
     phrases = {"system": "{}", "k": "k = {}"}
     # Of rules with more words than the planted one.
@@ -148,13 +148,13 @@ def _cases(panels: Sequence[Panel]) -> list[Case]:
                 condition = shared | {"others": others}
                 of_case = condition | {SETTINGS: panel.condition[SETTINGS]}
                 for measurement in measurements:
-                    lineage: Mapping[str, Any] = measurement.facts.get(LINEAGE, {})
+                    lineage: Mapping[str, Any] = measurement.facts.lineage
                     twin = lineage.get("learnt", {}).get("hides")
                     if twin not in TWINS:
                         continue
                     architecture = measurement.identity["nmt"].replace(f" on hides={twin}", "")
                     key = (*condition.values(), architecture, pivot)
-                    name_of_judge = measurement.facts.get("judge", "")
+                    name_of_judge = measurement.facts.judge
                     new = Case(of_case, architecture, pivot, panel.heading(pivot), name_of_judge)
                     case = _with_settings(cases.setdefault(key, []), new, settings)
                     case.rows.setdefault((lineage["seed"], twin, name), []).append(measurement)

@@ -8,14 +8,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.report.figure import fitting, lay_out, wrapped
 
 ALL = "all"  # slots at once
 COLORS = ("#2171b5", "#d94801", "#238b45", "#6a51a3", "#a63603", "#737373")
 
 
-def draw(rows: Sequence[Row]) -> Figure:
+def draw(rows: Sequence[TableRow]) -> Figure:
     """Return A in L against A in C: a point a pair and judge, axes for each text judges read."""
     of_all = [row for row in rows if row["slot"] == ALL]
     every_text = list(dict.fromkeys(row["corpus"] for row in of_all))

@@ -17,7 +17,7 @@ from xnmt_bench.analyses.analysis import Result
 from xnmt_bench.analyses.tables import lines_of, listed, written, yes_or_no
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, JointBootstrap
-from xnmt_bench.measuring.metric import Column, Form, Metric, Row
+from xnmt_bench.measuring.metric import Column, Form, Metric, TableRow
 from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
 from xnmt_bench.metrics.fidelity.trial.cases import EXPLANATIONS, TWINS, Case, tried_cases
 from xnmt_bench.report.panels import Panel, ends
@@ -66,7 +66,7 @@ def numbers_on_trial(
     return Result(rows, IDENTITY, measured, summary)
 
 
-def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[Row]:
+def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[TableRow]:
     """Yield the rows of one metric."""
     try:
         cases = tried_cases(panels)
@@ -110,7 +110,7 @@ def _columns(metric: Metric, case: Case) -> Iterator[Column]:
             yield column
 
 
-def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
+def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> TableRow:
     """Return A, s, b and the margin of one number."""
     sign = 1 if column.better == "higher" else -1
     by_pair = []
@@ -124,10 +124,10 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Row:
     return describe(case.seeds, advantage_RP2[0], advantage_RP2[1:], draws)
 
 
-def _signed(*names: str) -> Callable[[Row], str]:
+def _signed(*names: str) -> Callable[[TableRow], str]:
     """Return what writes a number of a row, or one with its ends, with signs in its own form."""
 
-    def write(row: Row) -> str:
+    def write(row: TableRow) -> str:
         form: Form = row["form"]
         return written(lambda x: ("-" if x < 0 else "+") + form(abs(x)), *names)(row)
 

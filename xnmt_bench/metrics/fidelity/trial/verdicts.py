@@ -11,7 +11,7 @@ from xnmt_bench.analyses.tables import beside, if_known, lines_of, listed, varyi
 from xnmt_bench.corpora.planted.twins import CLOSINGS, OPENINGS, SLOTS
 from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
-from xnmt_bench.measuring.metric import Row
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL
 from xnmt_bench.registry import entries, load
@@ -31,15 +31,15 @@ NOTE = (
 )
 
 
-def costs_of(case: Case) -> Row:
+def costs_of(case: Case) -> TableRow:
     """Return the columns that say what a judge costs; NaN for what its rows do not say."""
-    costs: Row = {name: case.mean_fact(name) for name in COSTS}
+    costs: TableRow = {name: case.mean_fact(name) for name in COSTS}
     if (judge := _judge(case.judge_name)) and judge.learns_from == "nothing":
         costs |= {LEARNING_PASSES: 0.0, LEARNING_SECONDS: 0.0}
     return costs
 
 
-def say(row: Row, by_slot: Mapping[str, Row]) -> tuple[str, str]:
+def say(row: TableRow, by_slot: Mapping[str, TableRow]) -> tuple[str, str]:
     """Return a judge's verdict in a few words, and in a sentence.
 
     Args:
@@ -67,14 +67,14 @@ def say(row: Row, by_slot: Mapping[str, Row]) -> tuple[str, str]:
     )
 
 
-def judges_on_trial(rows: Sequence[Row], condition: Sequence[str]) -> Result:
+def judges_on_trial(rows: Sequence[TableRow], condition: Sequence[str]) -> Result:
     """Return a line for each text, architecture and judge.
 
     Args:
         rows: of the trial, of all slots and of each.
         condition: the columns by which judges differ, without the slot.
     """
-    judged: list[Row] = []
+    judged: list[TableRow] = []
     sentences: list[str] = []
     for of_slots in beside(rows, condition, "slot").values():
         if ALL in of_slots:
