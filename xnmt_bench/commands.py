@@ -38,12 +38,22 @@ def evaluate() -> None:
         _command("evaluate")
 
 
+def _run(name: str, config: DictConfig) -> None:
+    """Check a configuration, read it, and do what a command does."""
+    from xnmt_bench import run  # heavy, and `--help` should answer at once
+    from xnmt_bench.pipeline.settings import read_settings
+    from xnmt_bench.schema import check
+
+    # Before anything is opened: a typing error must not cost the hours of a training. A system
+    # may be without a path where nothing needs it, as in reports.
+    check(config, complete=name == "train")
+    getattr(run, name)(read_settings(config))
+
+
 def _command(name: str) -> None:
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
     def main(config: DictConfig) -> None:
-        from xnmt_bench import run  # heavy, and `--help` should answer at once
-
-        guarded(getattr(run, name), config)
+        guarded(_run, name, config)
 
     added = default_system(sys.argv[1:]) if name == "evaluate" else []
     # Hydra names the log by it, also where the script has another name.

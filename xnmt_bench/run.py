@@ -10,7 +10,6 @@ from pathlib import Path
 import hydra
 import torch
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
 from xnmt_bench import progress
 from xnmt_bench.bundles.paths import bundle_paths
@@ -29,7 +28,7 @@ from xnmt_bench.measuring.measurement import (
 from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
-from xnmt_bench.pipeline.settings import Settings, read_settings, resolve
+from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.plan import configured_metrics, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
@@ -40,7 +39,6 @@ from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.report.verdict import definitions, verdict
 from xnmt_bench.rerun import rerun_command
-from xnmt_bench.schema import check
 from xnmt_bench.store import fingerprint, repair
 from xnmt_bench.sweep import name_lines
 
@@ -49,7 +47,7 @@ _printed: set[str] = set()  # rows of this process
 TABLES = ("csv", "txt", "md")  # files of a table that a bundle holds
 
 
-def train(config: DictConfig) -> None:
+def train(settings: Settings) -> None:
     """Measure every configured metric of the job, making what is missing.
 
     With `metric=[]` it ends with the trained system.
@@ -57,9 +55,6 @@ def train(config: DictConfig) -> None:
     Raises:
         Exception: what went wrong first, once every other row has been written.
     """
-    # Before anything is opened: a typing error must not cost the hours of a training.
-    check(config)
-    settings = read_settings(config)
     if settings.explain is not None:
         raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
     if settings.sheet.node:
@@ -71,7 +66,7 @@ def train(config: DictConfig) -> None:
     if settings.repair:
         repair(Path(settings.store))
         return
-    with _start(settings, "train", config) as tracker:
+    with _start(settings, "train") as tracker:
         _warn_of_usual_corpus(settings)
         job = Job(settings, trainer_options(settings, tracker.lightning))
         metrics = configured_metrics(settings)
@@ -141,7 +136,7 @@ def _crew(job: Job) -> Crew:
     return Crew(*process, settings.workers, *ranks, on_gpu=where.type == "cuda")
 
 
-def evaluate(config: DictConfig) -> None:
+def evaluate(settings: Settings) -> None:
     """Report what was measured; with `explain`, show one sentence's relevance; or make a sheet.
 
     What files of other tools hold needs no training, so it is measured here too. Bundles in the
@@ -150,8 +145,6 @@ def evaluate(config: DictConfig) -> None:
     Raises:
         MissingError: nothing was measured yet.
     """
-    check(config, complete=False)
-    settings = read_settings(config)
     if settings.repair:
         raise ConfigError(["repair: it is train.py that makes artefacts anew"])
     if settings.dry_run:
@@ -160,13 +153,13 @@ def evaluate(config: DictConfig) -> None:
         raise ConfigError(["until: it is train.py that makes systems, labels and rules"])
     paths = bundle_paths(settings.results)
     if not paths:
-        _evaluate(settings, config)
+        _evaluate(settings)
         return
     from xnmt_bench.bundles.pool import pool
 
     pool(paths, Path(settings.pooled))
     try:
-        _evaluate(settings.changed({"results": settings.pooled}), config)
+        _evaluate(settings.changed({"results": settings.pooled}))
     except (XnmtError, OSError):
         raise
     # What a stranger put into a file beside a row can be any error to the code that reads it.
@@ -177,9 +170,9 @@ def evaluate(config: DictConfig) -> None:
         ) from error
 
 
-def _evaluate(settings: Settings, config: DictConfig) -> None:
+def _evaluate(settings: Settings) -> None:
     """Explain a sentence, make a sheet, or report; as `evaluate` says."""
-    with _start(settings, "evaluate", config) as tracker:
+    with _start(settings, "evaluate") as tracker:
         if settings.explain:
             from xnmt_bench.explain import explain
 
@@ -283,7 +276,7 @@ def _evaluate(settings: Settings, config: DictConfig) -> None:
             tracker.artifact("bundle", path)
 
 
-def _start(settings: Settings, job_type: str, config: DictConfig) -> Tracker:
+def _start(settings: Settings, job_type: str) -> Tracker:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     hydra_config = HydraConfig.get()
@@ -294,7 +287,7 @@ def _start(settings: Settings, job_type: str, config: DictConfig) -> Tracker:
     sweep = hydra_config.mode == hydra.types.RunMode.MULTIRUN
     group = folder.parent.name if sweep else folder.name
     tracker: Tracker = instantiate("logger", settings.logger)
-    return tracker.start(job_type, group, folder, resolve(config))
+    return tracker.start(job_type, group, folder, settings.values)
 
 
 def check_inputs(metrics: Iterable[Metric], job: Job) -> None:

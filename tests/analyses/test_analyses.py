@@ -25,6 +25,7 @@ from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.parquet import write_table
+from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import entries
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
@@ -777,7 +778,7 @@ def evaluate_without_hydra(config, patched):
         yield Tables()
 
     patched.setattr("xnmt_bench.run._start", start)
-    evaluate(config)
+    evaluate(read_settings(config))
 
 
 def test_lists_of_an_analysis_are_not_empty():

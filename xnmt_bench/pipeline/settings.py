@@ -267,6 +267,7 @@ class Settings(JobSettings):
         logger: its class and its options.
         omissions: what a quick experiment leaves out, a line each, by the values in the end.
         missing: full names of the options without a value.
+        values: the whole configuration as plain values, for those who record it.
     """
 
     corpus: CorpusSettings
@@ -281,6 +282,7 @@ class Settings(JobSettings):
     logger: Node
     omissions: tuple[str, ...]
     missing: tuple[str, ...]
+    values: Node
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
         """Return a copy with other values, which stand in the sections that they belong to."""
@@ -309,7 +311,8 @@ def read_settings(config: DictConfig) -> Settings:
     Raises:
         ConfigError: an interpolation has no value.
     """
-    values = resolve(config)
+    whole = resolve(config)
+    values = dict(whole)
     for group in ("metric", "judge", "analysis"):  # a group of nothing leaves no node
         values[group] = values.get(group) or {}
     # What a corpus and a kind of sheet are made of, without the options of every one.
@@ -320,11 +323,12 @@ def read_settings(config: DictConfig) -> Settings:
     for group, names in beside.items():
         node = {key: value for key, value in values[group].items() if key not in names}
         values[group] = values[group] | {"node": node}
-    omissions, missing = (
-        tuple(_omissions(values)),
-        tuple(n for n, v in leaves(values) if v == MISSING),
-    )
-    return _build(Settings, values | {"omissions": omissions, "missing": missing})
+    of_all = {
+        "omissions": tuple(_omissions(values)),
+        "missing": tuple(name for name, value in leaves(whole) if value == MISSING),
+        "values": whole,
+    }
+    return _build(Settings, values | of_all)
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class CorefAttention(SumMetric):
     """
 
     name = "coref_attention"
-    setting_options = ()
+    setting_options = ("nearest", "whole_matrix")
     needs = "a corpus with coreference chains, and a system that reads context"
     reads_relevance = True
     title = "Attention over coreference links"
@@ -155,10 +155,6 @@ class CorefAttention(SumMetric):
             )
             raise XnmtError(f"metric coref_attention: {facts}")
         context = ContextWeights(job)
-        # Options that are not the paper's stand in the explainer's name.
-        options = {"nearest": self.nearest, "whole matrix": self.whole_matrix}
-        changed = ", ".join(name for name, value in options.items() if value)
-        suffix = f" ({changed})" if changed else ""
         explainer = job.explained_identity()["explainer"]
         for name, keys, floor in (
             (explainer, {}, ""),
@@ -171,7 +167,7 @@ class CorefAttention(SumMetric):
                 continue  # the explainer that it alters has the same
             weighed = _Weighed(partial(self.weighed, job, context, floor), floor)
             for side, subset in product(SIDES, SUBSETS):
-                row: dict[str, Any] = keys | {"side": side, "explainer": name + suffix}
+                row: dict[str, Any] = keys | {"side": side, "explainer": name}
                 make = partial(self._evidence, context, weighed, side, subset)
                 stages = weighed.stages
                 yield self.plan(job, make, stages, explained=True, **row, links_of=subset)
