@@ -1,7 +1,7 @@
 """Which rows are the same row, and which numbers compare.
 
 Tables, panels, analyses and bundles all ask here. Two rows are the same row where `row_key` is
-equal; numbers are ranked together where `comparable` says so of their settings.
+equal; numbers are ranked together where `comparable` is true of their settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def row_key(measurement: Measurement) -> str:
-    """Return the fingerprint of what tells a row from others, whatever its settings are."""
+    """Return the fingerprint of what tells a row from others, its settings left out."""
     m = measurement
     return fingerprint({"columns": m.identity, "model": m.model, "content": m.content})
 

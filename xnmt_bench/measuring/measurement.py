@@ -84,11 +84,11 @@ class Facts:
     def of(cls, named: Mapping[str, Any]) -> Facts:
         """Return facts by their names; names that are unknown here are of the metric."""
         names = {each.name for each in fields(cls)} - {"of_metric"}
-        others = {name: value for name, value in named.items() if name not in names}
-        return cls(**{n: v for n, v in named.items() if n in names}, of_metric=others)
+        of_metric = {name: value for name, value in named.items() if name not in names}
+        return cls(**{n: v for n, v in named.items() if n in names}, of_metric=of_metric)
 
     def by_name(self) -> dict[str, Any]:
-        """Return what is known, by name, as it is stored."""
+        """Return the facts by their names, for the row's file."""
         usual = Facts()
         named = {n: v for n, v in vars(self).items() if n != "of_metric" and v != getattr(usual, n)}
         return {**named, **self.of_metric}
@@ -102,8 +102,8 @@ class Evidence:
         units: one row each.
         made_by: fingerprints of the artefacts behind them, for the signature.
         facts: what is known of the row beside its units, by name; see `Facts`.
-        settings: what decides the numbers beside the row's own settings, as far as it is known only
-            once they are measured.
+        settings: what decides the numbers beside the row's own settings, and is known only once
+            they are measured.
         files: further files, for analyses and for the page; they are copied beside the row.
     """
 

@@ -167,7 +167,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Further:
-    """What a metric adds to what its job says of a row.
+    """What a metric adds to the columns, settings, contents and facts of its job.
 
     Attributes:
         columns: that are known only once something was made.
@@ -218,8 +218,8 @@ class Metric(ABC):
         reads_relevance: whether another tool's relevance can stand in the explainer's place, beside
             the open system.
         reads_sheets: whether it reads people's answers, `sheet.path`.
-        setting_options: options that decide its numbers and are no columns, so that rows which
-            differ in one are never ranked together. None for all options that are no columns.
+        setting_options: options beside its columns that decide its numbers: rows that differ in
+            one are never ranked together. None for all options but the columns.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
     """

@@ -62,7 +62,7 @@ class Markers(Lazy):
 
     @cached_property
     def bare_resolver(self) -> Resolver:
-        """The configured resolver, for texts that are no training sentences."""
+        """The configured resolver, for texts outside of the training split."""
         return self.options.create_resolver()
 
     @property

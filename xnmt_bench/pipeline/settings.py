@@ -296,7 +296,7 @@ class Settings(JobSettings):
 
     @property
     def results_folder(self) -> Path:
-        """The folder of results, where these are no bundles."""
+        """The folder of results; `results` may name bundles in its place."""
         return Path(str(self.results))
 
     @property
@@ -311,8 +311,8 @@ def read_settings(config: DictConfig) -> Settings:
     Raises:
         ConfigError: an interpolation has no value.
     """
-    whole = resolve(config)
-    values = dict(whole)
+    plain_values = resolve(config)
+    values = dict(plain_values)
     for group in ("metric", "judge", "analysis"):  # a group of nothing leaves no node
         values[group] = values.get(group) or {}
     # What a corpus and a kind of sheet are made of, without the options of every one.
@@ -325,8 +325,8 @@ def read_settings(config: DictConfig) -> Settings:
         values[group] = values[group] | {"node": node}
     of_all = {
         "omissions": tuple(_omissions(values)),
-        "missing": tuple(name for name, value in leaves(whole) if value == MISSING),
-        "values": whole,
+        "missing": tuple(name for name, value in leaves(plain_values) if value == MISSING),
+        "values": plain_values,
     }
     return _build(Settings, values | of_all)
 

@@ -44,7 +44,7 @@ def exchanged(words: Sequence[str], new: Iterable[tuple[int, Entry, Entry]]) -> 
     """
     written, end = list[str](), 0
     for start, entry, other in new:
-        # What is no entry stays: it holds the sentence's structure.
+        # Words outside of the entries stay: they hold the sentence's structure.
         written += [*words[end:start], *other]
         end = start + len(entry)
     return " ".join([*written, *words[end:]])

@@ -441,7 +441,7 @@ def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Mea
 def _weighed(job: Job) -> tuple[WeighedSentences, Corpus, str, Sequence[Mapping[str, bool]] | None]:
     """Return weighed translations of a job, their corpus, what it counts in, and people's labels.
 
-    The translations are the system's own, or a file's; labels are None where these have none.
+    The translations are the system's own, or a file's; labels are None where the file lacks them.
     """
     input_file = job.input_file("outputs")
     if input_file is None:
