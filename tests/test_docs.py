@@ -28,9 +28,9 @@ from support import forked_commands
 from support.configurations import DISCOURSE
 from support.forked_commands import command as run_command
 from support.paths import ROOT
-from xnmt_bench.cli import _unknown_choices
+from xnmt_bench.cli import unknown_choices
 from xnmt_bench.overrides import quoted
-from xnmt_bench.program import COMMANDS, _sentence_first
+from xnmt_bench.program import COMMANDS, sentence_first
 from xnmt_bench.schema import check
 
 CONF = ROOT / "conf"
@@ -127,7 +127,7 @@ def compose(arguments: list[str], complete: bool = True) -> None:
     if overrides == ["--help"]:
         return
     assert not [a for a in overrides if a.startswith("-") or a == "..."]
-    assert _unknown_choices(overrides, CONF) == []
+    assert unknown_choices(overrides, CONF) == []
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         for job in jobs(overrides):
             check(hydra.compose("config", job), complete)
@@ -139,7 +139,7 @@ def compose_program(name: str, *arguments: str) -> None:
     if name == "train":
         compose(list(arguments))
     elif name in ("explain", "evaluate"):
-        compose(_sentence_first(arguments) if name == "explain" else list(arguments), False)
+        compose(sentence_first(arguments) if name == "explain" else list(arguments), False)
 
 
 def script_of(arguments: list[str]) -> Path:

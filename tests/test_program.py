@@ -16,7 +16,7 @@ from xnmt_bench.choices import GROUPS, KIND_LINES, STORE, list_choices
 from xnmt_bench.errors import MissingError, XnmtError
 from xnmt_bench.help import CONF, help_text
 from xnmt_bench.measuring.measurement import FOLDER
-from xnmt_bench.program import _sentence_first
+from xnmt_bench.program import sentence_first
 from xnmt_bench.registry import KINDS, entries, load
 from xnmt_bench.report.stored import ROWS, stored_tables
 from xnmt_bench.store import Store, Work
@@ -254,7 +254,7 @@ def test_results_without_tables_say_what_makes_them(tmp_path):
     ],
 )
 def test_the_sentence_comes_first(arguments, expected):
-    assert _sentence_first(arguments) == expected
+    assert sentence_first(arguments) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import plan_job
 from xnmt_bench.report.tracking import Tracker
-from xnmt_bench.run import _measure_all, configured_metrics, measure
+from xnmt_bench.run import configured_metrics, measure, measure_all
 
 FEW = ["explainer=gradient_norm", "proxy=fn", "rules.train_sentences=50", "rules.test_sentences=30",
        "rules.shard_sentences=20", "proxy.training.max_epochs=1", "nmt.beam=1",
@@ -67,9 +67,9 @@ def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_
     job = Job(settings, store=transformer.store)
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])
     assert plan.error is None
-    assert _measure_all([Consistency(suite="corpus"), Quality()], job, Tracker()) == []
+    assert measure_all([Consistency(suite="corpus"), Quality()], job, Tracker()) == []
     assert "consistency: n/a: corpus toy brings no suite of pronouns" in caplog.text
     assert [row.status for row in read("quality", tmp_path, Quality().identity)] == [OK]
     # Alone it is an error, since nothing was measured.
     with pytest.raises(NotApplicable, match="brings no suite"):
-        _measure_all([Consistency(suite="corpus")], job, Tracker())
+        measure_all([Consistency(suite="corpus")], job, Tracker())

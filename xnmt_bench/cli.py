@@ -155,7 +155,7 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
     """
     try:
         _register_plugins(arguments)
-        problems = [*_unknown_choices(arguments, conf), *_missing_launcher(arguments)]
+        problems = [*unknown_choices(arguments, conf), *_missing_launcher(arguments)]
     except XnmtError as error:
         problems = [str(error)]
     if problems:
@@ -204,7 +204,7 @@ def _register_plugins(arguments: Sequence[str]) -> None:
         ConfigStore.instance().store(group=group, name=name, node=node, package=package)
 
 
-def _unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
+def unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:
     """Return a message for each choice that its group lacks, with the nearest names."""
     problems = []
     for argument in arguments:

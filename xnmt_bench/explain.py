@@ -41,7 +41,7 @@ MakeExplainer = Callable[..., Explainer]  # from options that replace the config
 def explain(settings: Settings) -> None:
     """Show one sentence's relevance under each explainer, in the terminal and as a file."""
     system = _open_system(settings)
-    model, passage = system.model, _passage(system, settings)
+    model, passage = system.model, passage_of(system, settings)
     console = Console()
     if shipped(settings.nmt.path or "").parent == SHIPPED:
         console.print(f"system: {settings.nmt.name}, which comes with xnmt_bench", highlight=False)
@@ -156,7 +156,7 @@ def _find_foil(model: NMTModel, passage: Passage, text: str) -> FoilStep:
     return FoilStep(place - before, int(other[place]), piece)
 
 
-def _passage(system: System, settings: Settings) -> Passage:
+def passage_of(system: System, settings: Settings) -> Passage:
     """Return the sentence and those before it; a sentence without a target is translated.
 
     A system with markers reads them around the mentions that its resolver finds.

@@ -109,12 +109,12 @@ def _configured(command: str, arguments: list[str]) -> None:
     from xnmt_bench.commands import evaluate, train
 
     if command == "explain":
-        arguments = _sentence_first(arguments)
+        arguments = sentence_first(arguments)
     sys.argv[1:] = arguments
     (train if command == "train" else evaluate)()
 
 
-def _sentence_first(arguments: Sequence[str]) -> list[str]:
+def sentence_first(arguments: Sequence[str]) -> list[str]:
     """Return the arguments of `evaluate` for those of `explain`, whose first is the sentence."""
     example = 'such as xnmt explain "Der Hund schläft ."'
     # Of one word, since a sentence may hold `=` too.

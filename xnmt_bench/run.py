@@ -102,7 +102,7 @@ def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exc
     """Measure all metrics, or make what `until` names; return what went wrong."""
     until, metrics = job.settings.until, [*metrics]
     if metrics and not until:
-        return _measure_all(metrics, job, tracker)
+        return measure_all(metrics, job, tracker)
     for make in makers(job):
         try:
             log.info("made: %s", make().path)
@@ -187,7 +187,7 @@ def _evaluate(settings: Settings) -> None:
         job = Job(settings, may_make=False)
         check_inputs(metrics.values(), job)
         from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
-        errors = _measure_all(from_files, job, tracker)
+        errors = measure_all(from_files, job, tracker)
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
         missing: list[MissingError] = []
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
@@ -223,7 +223,7 @@ def _evaluate(settings: Settings) -> None:
             shown, listings = [*shown, *tables], [*listings, *read]
         for name in failed:  # what made no table makes no analysis
             del scored[name]
-        shown += _analyses(settings, scored, out, tracker, errors)
+        shown += run_analyses(settings, scored, out, tracker, errors)
         # Doubts and agreement are of systems, so that every metric says the same of them.
         verdicts = [
             *dict.fromkeys(
@@ -314,7 +314,7 @@ def draws(settings: Settings) -> Draws:
     return Draws(settings.bootstrap.samples, settings.bootstrap.seed)
 
 
-def _measure_all(metrics: Sequence[Metric], job: Job, tracker: Tracker) -> list[Exception]:
+def measure_all(metrics: Sequence[Metric], job: Job, tracker: Tracker) -> list[Exception]:
     """Measure metrics of a job; return what went wrong.
 
     Raises:
@@ -406,7 +406,7 @@ def _numbers(metric: Metric, scored: ScoredRow) -> str:
     return ", ".join(parts)
 
 
-def _analyses(
+def run_analyses(
     settings: Settings,
     scored: Mapping[str, tuple[Metric, Sequence[ScoredRow]]],
     results: Path,

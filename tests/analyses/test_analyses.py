@@ -32,7 +32,7 @@ from xnmt_bench.report.report import collect
 from xnmt_bench.rules.density import stored_density
 from xnmt_bench.rules.scores import DecisionScores
 from xnmt_bench.rules.table import Rules, shard_path, write_rules, write_shard
-from xnmt_bench.run import _analyses, configured_metrics, draws, evaluate
+from xnmt_bench.run import configured_metrics, draws, evaluate, run_analyses
 from xnmt_bench.schema import check
 
 SENTENCES = 60
@@ -109,7 +109,7 @@ def analysed(benchmark, *names, metrics="fidelity", **settings):
     tracker = Tables()
     scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = _analyses(config, scored, benchmark.results, tracker, [])
+    shown = run_analyses(config, scored, benchmark.results, tracker, [])
     rows = {name: rows_in(benchmark, f"fidelity_{name}") for name in names}
     assert {s.name for s in shown} == {f"fidelity_{n}" for n, has_rows in rows.items() if has_rows}
     return rows, tracker.shown
@@ -202,7 +202,7 @@ def test_a_metric_that_the_question_does_not_fit_is_passed_over(tmp_path, caplog
                        "analysis=[normalised,ranking,significance,k]")  # fmt: skip
     scored = {name: (metric, collect(metric, benchmark.results, draws(config)))
               for name, metric in configured_metrics(config).items()}  # fmt: skip
-    shown = {s.name for s in _analyses(config, scored, benchmark.results, Tables(), [])}
+    shown = {s.name for s in run_analyses(config, scored, benchmark.results, Tables(), [])}
     assert shown == {
         "fidelity_normalised", "fidelity_ranking", "fidelity_significance", "aer_significance",
     }  # fmt: skip
@@ -478,7 +478,7 @@ def test_an_analysis_that_fails_loses_no_other(tmp_path, monkeypatch, caplog):
                        f"results={benchmark.results}")  # fmt: skip
     scored = {"fidelity": (Fidelity(), collect(Fidelity(), benchmark.results, draws(config)))}
     errors = []
-    shown = _analyses(config, scored, benchmark.results, Tables(), errors)
+    shown = run_analyses(config, scored, benchmark.results, Tables(), errors)
     assert "fidelity_rank_stability" in {table.name for table in shown}
     assert [str(error) for error in errors] == ["of a plug-in"]
     assert "k: failed: ZeroDivisionError: of a plug-in" in caplog.text

@@ -10,7 +10,7 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.metrics.antecedent.weights import PassageCorpus
 from xnmt_bench.nmt.context.divided import DividedCorpus
-from xnmt_bench.pipeline.job import _Targets
+from xnmt_bench.pipeline.job import TargetsCorpus
 
 
 class Marked(ToyCorpus):
@@ -40,7 +40,7 @@ def views(corpus, tmp_path):
     return {
         "reversed": ReversedCorpus(corpus),
         "divided": DividedCorpus(corpus, "middle"),
-        "targets": _Targets(corpus, ["x"] * 4),
+        "targets": TargetsCorpus(corpus, ["x"] * 4),
         "passages": PassageCorpus(corpus, []),
         "gold": GoldCorpus(corpus, [], tmp_path / "links"),
         "suite": SuiteCorpus(Suite.of("suite", ["a"], []), corpus),

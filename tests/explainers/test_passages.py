@@ -8,7 +8,7 @@ from support.forked_commands import command, must_run
 from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.explain import _passage
+from xnmt_bench.explain import passage_of
 from xnmt_bench.explainers.base import context_of, decide
 from xnmt_bench.registry import load_explainer
 
@@ -80,15 +80,15 @@ def test_what_has_no_target_is_translated_behind_its_own_translations(workplace)
     text = " _eos ".join(SOURCES)
 
     def passage(target):
-        return _passage(
+        return passage_of(
             system, configure(f"explain='{text}'", f"explain_target={target}", "nmt.beam=1")
         )
 
     behind_own = passage("null")
     assert behind_own.source == SOURCES[-1] and list(behind_own.source_context) == SOURCES[:-1]
-    first = _passage(system, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
+    first = passage_of(system, configure(f"explain='{SOURCES[0]}'", "nmt.beam=1"))
     assert behind_own.target_context[0] == first.target
-    behind = _passage(system, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
+    behind = passage_of(system, configure(f"explain='{' _eos '.join(SOURCES[:2])}'", "nmt.beam=1"))
     assert list(behind_own.target_context[:2]) == [*behind.target_context, behind.target]
     last = passage(f"'{TARGETS[-1]}'")
     assert (list(last.target_context), last.target) == (

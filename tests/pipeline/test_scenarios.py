@@ -140,7 +140,7 @@ def test_the_models_own_row_on_golden_data_is_not_always_its_first_choice(transf
 def test_first_choices_are_asked_for_part_by_part(transformer, workplace, monkeypatch):
     monkeypatch.setattr(nmt_judge, "states_room", lambda: Room(50, cpu=1024, each=1))
     job = job_for(workplace)
-    choices = NMT(RuleSet(job))._first_choices()
+    choices = NMT(RuleSet(job)).first_choices()
     assert len(choices) > 100
     assert (choices == RuleSet(job).test.label_N).all()
 

@@ -16,7 +16,7 @@ from xnmt_bench.report.tracking import (
     MlflowTracker,
     TensorBoardTracker,
     WandbTracker,
-    _reachable,
+    is_reachable,
 )
 
 
@@ -162,5 +162,5 @@ def test_the_server_is_asked_at_its_address(address, server, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", address)
     monkeypatch.setattr(wandb, "api", SimpleNamespace(api_key="k"))
     monkeypatch.setattr(socket, "create_connection", connect)
-    assert not _reachable()
+    assert not is_reachable()
     assert places_asked == [server]

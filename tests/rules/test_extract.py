@@ -5,7 +5,7 @@ import pytest
 
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.rules.extract import ExtractionOptions, _one_side
+from xnmt_bench.rules.extract import ExtractionOptions, side_columns
 
 IDS = np.array([11, 12, EOS])
 # Step t sees the words before it: of three steps and three words six scores are NaN.
@@ -14,7 +14,7 @@ PREFIX = np.where(UNSEEN, np.nan, 0.5)
 
 
 def columns(scores_TX, unseen, side="prefix"):
-    return _one_side(side, scores_TX, IDS, unseen, ExtractionOptions(largest_k=2))
+    return side_columns(side, scores_TX, IDS, unseen, ExtractionOptions(largest_k=2))
 
 
 def test_scores_are_kept_with_their_words():

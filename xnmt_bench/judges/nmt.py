@@ -38,10 +38,10 @@ class NMT(Judge):
         log_p_N = np.log(np.maximum(rules.probability_N.astype(np.float64), TINY))
         # Computed: in golden data the label is the reference's word and need not be the model's
         # choice.
-        return log_p_N, self._first_choices() == rules.label_N
+        return log_p_N, self.first_choices() == rules.label_N
 
     @torch.no_grad()
-    def _first_choices(self) -> np.ndarray:
+    def first_choices(self) -> np.ndarray:
         """Return the model's most probable word at each test decision, (N,)."""
         model, split = self.rules.system.model, self.rules.test_split
         sentences = self.rules.test_sentences

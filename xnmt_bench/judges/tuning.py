@@ -49,19 +49,19 @@ class Tuning(SeededModule):
         """Return logits (B, V) of the label at states that saw the random words alone."""
         return self.model.logits(states_BD)
 
-    def train_dataloader(self) -> _Batches:
+    def train_dataloader(self) -> TuningBatches:
         """Return this epoch's draws, in this epoch's order."""
         epoch, rows = self.trainer.current_epoch, np.arange(self._cut)
         drawn = DrawnRules(self._contexts, rows, self._k, self._seed, epoch)
         order = np.random.default_rng([self._seed, epoch]).permutation(rows)
-        return _Batches(drawn, order, self._options.batch_size)
+        return TuningBatches(drawn, order, self._options.batch_size)
 
-    def val_dataloader(self) -> _Batches:
+    def val_dataloader(self) -> TuningBatches:
         """Return the held-out decisions, whose words are drawn once."""
         rows = np.arange(self._cut, len(self._contexts))
         # No epoch has this number, so validation never shows what training has drawn.
         drawn = DrawnRules(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
-        return _Batches(drawn, np.arange(len(rows)), self._options.batch_size)
+        return TuningBatches(drawn, np.arange(len(rows)), self._options.batch_size)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         """Return the mean negative log-likelihood in nats."""
@@ -125,7 +125,7 @@ class ReadoutTraining(Tuning):
         return logits
 
 
-class _Batches:
+class TuningBatches:
     """Batches of decisions: their numbers, and the positions (B, 2k) of the words that stay."""
 
     def __init__(self, drawn: DrawnRules, order: np.ndarray, batch_size: int) -> None:

@@ -78,12 +78,12 @@ class RNNSearch(LinearOutput, NMTModel):
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encode source embeddings; `extra` holds the first hidden state and attention's keys."""
-        states, (hidden, _) = self._run_encoder(source_BSD, layout)
+        states, (hidden, _) = self.run_encoder(source_BSD, layout)
         start = torch.tanh(self.start(hidden[1]))  # the backward direction has read it all
         # Keys do not depend on the step, so they are computed once for all steps.
         return Encoding(states, layout, (start, self.attention_key(states)))
 
-    def _run_encoder(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, States]:
+    def run_encoder(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, States]:
         """Return the encoder's states (B, S, D), and its layers' last hidden and cell states."""
         lengths_B = layout.mask_BS.sum(1).cpu()  # where packing wants them
         # Packing keeps the backward direction from starting in the padding.

@@ -347,7 +347,7 @@ class Job(Lazy):
         self, scenario: Scenario, corpus: Corpus | None, targets: Sequence[str] | None
     ) -> tuple[Explained, Scenario]:
         if targets is not None:
-            corpus, scenario = _Targets(corpus or self.corpus, targets), GOLDEN
+            corpus, scenario = TargetsCorpus(corpus or self.corpus, targets), GOLDEN
         return (self.explained if corpus is None else self._explained(corpus)), scenario
 
     def system_identity(self) -> dict[str, Any]:
@@ -408,7 +408,7 @@ class Job(Lazy):
         return {} if self.from_files else self.system.lineage
 
 
-class _Targets(CorpusView):
+class TargetsCorpus(CorpusView):
     """A corpus's test set with other targets."""
 
     def __init__(self, corpus: Corpus, targets: Sequence[str]) -> None:

@@ -96,7 +96,7 @@ class WandbTracker(Tracker):
         """Begin a run, and log where it lies if that is only here."""
         wandb = import_extra("wandb", "wandb")
         # The user's own choice first; without it no job may stop for a login.
-        mode = os.environ.get("WANDB_MODE") or ("online" if _reachable() else "offline")
+        mode = os.environ.get("WANDB_MODE") or ("online" if is_reachable() else "offline")
         if mode not in WANDB_MODES:
             raise XnmtError(f"WANDB_MODE={mode}: should be one of {', '.join(WANDB_MODES)}")
         self._run = wandb.init(
@@ -271,7 +271,7 @@ def _code(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _reachable() -> bool:
+def is_reachable() -> bool:
     """Return whether a login exists and the server answers."""
     import wandb
 

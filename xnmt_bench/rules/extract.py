@@ -305,8 +305,12 @@ def _explain(
                 "probability": probability_BT[b, now],
                 "gold": target_BT[b, now].astype(np.int32),
                 **({} if error_BT is None else {ERROR: error_BT[b, now].astype(np.float32)}),
-                **_one_side("source", source_BTS[b, now, :s], source_BS[b, :s], unseen_TS, options),
-                **_one_side("prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen_TT, options),
+                **side_columns(
+                    "source", source_BTS[b, now, :s], source_BS[b, :s], unseen_TS, options
+                ),
+                **side_columns(
+                    "prefix", prefix_BTT[b, now, :t], target_BT[b, :t], unseen_TT, options
+                ),
             }
 
     return columns
@@ -319,7 +323,7 @@ def on_host(x: Tensor) -> np.ndarray:
     return (x.float() if x.is_floating_point() else x).numpy()
 
 
-def _one_side(
+def side_columns(
     side: str,
     scores_TX: np.ndarray,
     ids_X: np.ndarray,

@@ -13,7 +13,7 @@ from xnmt_bench.measuring.measurement import read, write
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
-from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT, _side_by_side
+from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT, side_by_side
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.pipeline.job import Job
 
@@ -68,7 +68,7 @@ def test_numbers_from_units():
     unit = np.array([0, 0, 1, 1, 2, 3, 4])
     right, weight = np.array([1, 1, 0, 1, 0, 0, 0.0]), np.array([1, 0.5, 1, 0, 0, 0, 0])
     unit_U, sums = by_unit(unit, right=right, looked=weight > 0, looked_right=(weight > 0) * right)
-    sums |= _side_by_side(unit, unit_U, {WEIGHT: weight, RIGHT: right})
+    sums |= side_by_side(unit, unit_U, {WEIGHT: weight, RIGHT: right})
     units = Units("t", unit_U, sums)
     score_of = AntecedentWeight().score(units, np.array([[1] * 5, [2, 1, 0, 1, 1]]))
     first = {name: value[0] for name, value in score_of.items()}

@@ -111,7 +111,7 @@ def test_a_word_and_its_translation_are_replaced_together(changed):
             entries = [tuple(texts[s][u.start : u.stop]) for s, u in enumerate(units)]
             if entries[PREFIX] not in translations.get(entries[SOURCE], ()):
                 continue
-            drawn = interventions._choose_pairs(number, *units, texts, False)
+            drawn = interventions.choose_pairs(number, *units, texts, False)
             if not drawn:
                 assert np.isnan(pair[SOURCE][:, units[SOURCE].start]).all()
                 continue
@@ -142,10 +142,10 @@ def test_only_words_that_are_linked_and_mean_the_same_are_a_pair(changed):
     _, interventions, sentences, _ = changed
     sentence = sentences[0]
     texts = [sentence.source.split(), sentence.target.split()]
-    assert list(interventions._paired_changes(0, texts, sentence.gold))
-    assert not list(interventions._paired_changes(0, texts, replace(sentence.gold, sure=())))
+    assert list(interventions.paired_changes(0, texts, sentence.gold))
+    assert not list(interventions.paired_changes(0, texts, replace(sentence.gold, sure=())))
     unknown = Interventions(None, BothSides(*interventions._categories), 3)
-    assert not list(unknown._paired_changes(0, texts, sentence.gold))
+    assert not list(unknown.paired_changes(0, texts, sentence.gold))
 
 
 def test_a_mark_and_its_translation_are_a_pair_that_asks_for_another(transformer):

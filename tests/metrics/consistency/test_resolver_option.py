@@ -14,7 +14,7 @@ ITEMS = [Item(0, 3, Entity((0,))), Item(1, 4, Entity((0,)), Entity((2,)))]
 
 def right(resolver):
     suite = Suite.of("made", SOURCES, ITEMS)
-    resolution = Consistency(resolver=resolver)._resolve_suite(suite)
+    resolution = Consistency(resolver=resolver).resolve_suite(suite)
     return resolution and [resolution.right(item) for item in suite.items]
 
 

@@ -263,9 +263,7 @@ def test_an_exchanged_map_is_that_of_another_sentence(student_job):
     """In training and at the test; and what a map explains decides it too."""
     students = Students(student_job, QUICK, beam=1)
     for split, scenario in (("train", GOLDEN), ("test", GOLDEN), ("test", REAL)):
-        own_maps, exchanged = (
-            students._open_maps(g, split, scenario) for g in ("own", "exchanged")
-        )
+        own_maps, exchanged = (students.open_maps(g, split, scenario) for g in ("own", "exchanged"))
         assert isinstance(exchanged, ExchangedMaps)
         np.testing.assert_allclose(own_maps[0].sum(1), 1, rtol=1e-5)
         relevance = next(iter(student_job.relevance(scenario, source_alone=True, split=split)))
@@ -278,9 +276,9 @@ def test_an_exchanged_map_is_that_of_another_sentence(student_job):
 def test_one_sentence_has_no_map_of_another(student_job):
     job_of_one = student_job.changed({"rules": {"test_sentences": 1}})
     students = Students(job_of_one, QUICK, beam=1)
-    assert students._open_maps("own", "test", GOLDEN)[0].ndim == 2
+    assert students.open_maps("own", "test", GOLDEN)[0].ndim == 2
     with pytest.raises(NotApplicable, match="no map of another sentence"):
-        students._open_maps("exchanged", "test", GOLDEN)
+        students.open_maps("exchanged", "test", GOLDEN)
 
 
 def test_whatever_decides_a_student_has_a_fingerprint_of_its_own(student_job, unmade):

@@ -21,7 +21,7 @@ def s_hier_model(workplace):
 def alone(model, ids):
     """The encoder's states of a sentence that is read alone."""
     ids = torch.tensor([[*ids, EOS]])
-    states, _ = model._run_encoder(model.embed_source(ids), Layout(torch.ones_like(ids), ids))
+    states, _ = model.run_encoder(model.embed_source(ids), Layout(torch.ones_like(ids), ids))
     return states[0]
 
 

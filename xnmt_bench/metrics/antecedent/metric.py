@@ -135,7 +135,7 @@ class AntecedentWeight(Metric):
         }
 
 
-def _side_by_side(
+def side_by_side(
     unit_G: np.ndarray, unit_U: np.ndarray, columns: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return each unit's decisions side by side: columns (U,) of the first, the second and so on.
@@ -226,7 +226,7 @@ class MeasuredSet:
         unit_U, sums = by_unit(
             unit_G, right=right, looked=weight > 0, looked_right=(weight > 0) * right
         )
-        sums |= _side_by_side(unit_G, unit_U, {WEIGHT: weight, RIGHT: right})
+        sums |= side_by_side(unit_G, unit_U, {WEIGHT: weight, RIGHT: right})
         made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
         # The set's content too: units pair two systems only on the same groups.
         name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"

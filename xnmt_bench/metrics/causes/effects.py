@@ -134,7 +134,7 @@ class Interventions:
         gold = sentence.gold or Gold()
         clean = self._read(texts, gold)
         singles = list(self._changes(number, texts, gold))
-        pairs = list(self._paired_changes(number, texts, gold))
+        pairs = list(self.paired_changes(number, texts, gold))
         (which, change, flips), as_long = self._average(singles, texts, clean)
         (of_pairs, *_), _ = self._average(pairs, texts, clean)
         that = [self._erase(side, texts[side], clean) for side in (SOURCE, PREFIX)]
@@ -212,7 +212,7 @@ class Interventions:
                     flipped = frozenset(s for s, flipping in by_slot.items() if other in flipping)
                     yield _replace(texts, {side: (unit, (other,))}, frozenset(by_slot), flipped)
 
-    def _paired_changes(self, number: int, texts: list[list[str]], gold: Gold) -> Iterator[Change]:
+    def paired_changes(self, number: int, texts: list[list[str]], gold: Gold) -> Iterator[Change]:
         """Yield changes of a source unit and its translation to two that translate each other."""
         planted = {p.link: p for p in gold.planted}
         sources = list(self._categories[SOURCE].units(texts[SOURCE]))
@@ -224,7 +224,7 @@ class Interventions:
             [source] = partners
             mark = planted.get(source.start)
             every = mark is not None
-            for entry, translation in self._choose_pairs(number, source, target, texts, every):
+            for entry, translation in self.choose_pairs(number, source, target, texts, every):
                 slots = frozenset({mark.slot} if mark else ())
                 flips = mark and " ".join(entry) in mark.other_links
                 entries = {SOURCE: (source, entry), PREFIX: (target, translation)}
@@ -241,7 +241,7 @@ class Interventions:
             for s, t in gold.sure
         )
 
-    def _choose_pairs(
+    def choose_pairs(
         self, number: int, source: Unit, target: Unit, texts: Sequence[Sequence[str]], every: bool
     ) -> list[tuple[Entry, Entry]]:
         """Return substitutes of both units in a seeded order, those of as many pieces first."""

@@ -213,7 +213,7 @@ class Consistency(SumMetric):
         if asks_explainer and job.explained.explainer.alters:
             raise NotApplicable("an altered explainer tries judges, and shows nothing of pronouns")
         # Before any row is planned, so that a wrong file or name ends the run at once.
-        resolver = self._resolve_suite(suite)
+        resolver = self.resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
             identity: dict[str, Any] = {
                 "corpus": suite.name,
@@ -261,7 +261,7 @@ class Consistency(SumMetric):
                 **identity,
             )
 
-    def _resolve_suite(self, suite: Suite) -> Resolver | None:
+    def resolve_suite(self, suite: Suite) -> Resolver | None:
         """Return what the resolver makes of a suite: of a file, or of a plug-in by its name.
 
         Raises:

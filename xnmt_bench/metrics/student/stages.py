@@ -107,7 +107,12 @@ class Students(Lazy):
 
         return self._job.store.stage("student_maps", work, version=1, relevance=relevances)
 
-    def _open_maps(self, guide: Guide, name: Split, scenario: Scenario) -> Maps | None:
+    def open_maps(self, guide: Guide, name: Split, scenario: Scenario) -> Maps | None:
+        """Return the maps that a student reads of a split; None of the one without maps.
+
+        Raises:
+            NotApplicable: maps are to be exchanged, and there is one sentence alone.
+        """
         if guide == "none":
             return None
         split, sentences = self._split(name, scenario)
@@ -150,7 +155,7 @@ class Students(Lazy):
             from xnmt_bench.metrics.student.training import StudentTraining
 
             split, _ = self._split("train", GOLDEN)
-            maps = self._open_maps(guide, "train", GOLDEN)
+            maps = self.open_maps(guide, "train", GOLDEN)
 
             def build() -> StudentTraining:
                 # Built within `fit`, which seeds the weights.
@@ -202,7 +207,7 @@ class Students(Lazy):
             load_model(student, str(trained.path / WEIGHTS))
             student = student.eval().requires_grad_(False).to(self._job.options.device)
             split, sentences = self._split(EVALUATED, scenario)
-            maps = self._open_maps(guide, EVALUATED, scenario)
+            maps = self.open_maps(guide, EVALUATED, scenario)
             room = Room(None, cpu=2048, each=2**20)  # ids of sentences that are translated together
             work_on = partial(translate_and_score, student, split, maps, sentences, self._beam)
             columns = room.tried(device_of(student), work_on)

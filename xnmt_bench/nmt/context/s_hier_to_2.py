@@ -109,7 +109,7 @@ class SHierTo2(RNNSearch):
         sides = [self._padded(source_BSD, (place_BS == back) & (number_BS > 0)) for back in (1, 0)]
         means, memories = [], []
         for look, (x_BXD, mask_BX) in zip(self.sources, sides, strict=True):
-            states_BXM, _ = self._run_encoder(x_BXD, Layout(mask_BX.long(), mask_BX.long()))
+            states_BXM, _ = self.run_encoder(x_BXD, Layout(mask_BX.long(), mask_BX.long()))
             means.append(states_BXM.sum(1) / mask_BX.sum(1, keepdim=True))
             memories += [states_BXM, look.key(states_BXM), mask_BX]  # type: ignore[operator]
         start_BD = torch.tanh(self.start(torch.stack(means).mean(0)))

@@ -78,7 +78,7 @@ class FairseqLSTM(RNNSearch):
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encode source embeddings; `extra` holds the decoder's first states, layer by layer."""
-        states, last = self._run_encoder(source_BSD, layout)
+        states, last = self.run_encoder(source_BSD, layout)
         layers, rows = len(self.cells), len(source_BSD)
         # Both directions of a layer side by side.
         hidden, cell = (
