@@ -19,7 +19,7 @@ from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.judges.judge import Judge, training_facts
-from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.judges.masked import VERSION, base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.options import Count
@@ -118,6 +118,7 @@ class BaseTuned(Judge):
             "tuned",
             work,
             version=1,
+            masked=VERSION,
             amount=Work(f"{self.row_name} on {rules.system.name}", training.max_epochs, "epochs"),
             # No rules in the recipe: all explainers share one tuned model.
             labels=self.learnt_decisions.labels("train", rules.learned_from, self.train_sentences),

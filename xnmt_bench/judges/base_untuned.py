@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from xnmt_bench.judges.judge import Judge
-from xnmt_bench.judges.masked import base_distributions, base_log_likelihoods
+from xnmt_bench.judges.masked import VERSION, base_distributions, base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.rules.table import Rules
@@ -34,7 +34,7 @@ class Base(Judge):
         "off, which it never met in training"
     )
     gives_distributions = True
-    version = 3  # raise it with changes of `masked`
+    version = VERSION
 
     def __init__(self, rules: RuleSet, removal: Removal = "zero") -> None:
         super().__init__(rules)

@@ -334,9 +334,8 @@ class Metric(ABC):
 
         def identify() -> Row:
             added = further() if further else Further()
+            doubts = [*(job.doubts if of_corpus else ()), *added.facts.get("doubts", ())]
             facts: dict[str, Any] = {"generated": job.corpus.generated}
-            if of_corpus:
-                facts["doubts"] = job.doubts
             if left_out := job.settings.omissions:
                 facts["omissions"] = list(left_out)
             # Of a file's relevance it is unknown whether a model was asked, and a reference of all
@@ -362,7 +361,7 @@ class Metric(ABC):
                 configured | dict(added.columns) | keys,
                 model,
                 settings | dict(added.settings),
-                facts | dict(added.facts),
+                facts | dict(added.facts) | ({"doubts": doubts} if doubts else {}),
                 inputs | relevance | dict(added.content),
             )
 

@@ -15,7 +15,12 @@ from safetensors.torch import save_model as save_weights
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import (
+    StoredSubwords,
+    Subwords,
+    open_vocabulary,
+    vocabulary_file,
+)
 from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
@@ -44,9 +49,9 @@ def save_model(
 ) -> None:
     """Write weights, sizes, vocabularies, languages and the context of training into a folder."""
     for side in SIDES:
-        subwords: SentencePiece = getattr(model, f"{side}_subwords")
-        shutil.copyfile(subwords.path, folder / f"{side}.model")  # the folder stands alone
-    vocabularies = {side: file_hash(folder / f"{side}.model") for side in SIDES}
+        subwords: StoredSubwords = getattr(model, f"{side}_subwords")
+        shutil.copyfile(subwords.path, vocabulary_file(folder, side))  # the folder stands alone
+    vocabularies = {side: file_hash(vocabulary_file(folder, side)) for side in SIDES}
     description: dict[str, Any] = {
         "architecture": architecture,
         "sizes": sizes,
@@ -54,7 +59,7 @@ def save_model(
         "context": asdict(context),
         "languages": dict(zip(SIDES, languages, strict=True)),
     }
-    source: SentencePiece = model.source_subwords  # type: ignore[assignment]
+    source: StoredSubwords = model.source_subwords  # type: ignore[assignment]
     if source.clusters:
         description["marked_clusters"] = source.clusters
     # Names and hashes of files, never code: a folder that comes from elsewhere is safe to open.
@@ -92,13 +97,13 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         raise StoreError(f"{named}: no NMT model is here{_other_family(folder)}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{named}: not a description of an NMT model: {error!r}") from None
-    vocabularies = [folder / f"{side}.model" for side in SIDES]
+    vocabularies = [vocabulary_file(folder, side) for side in SIDES]
     for expected, file in zip(hashes, vocabularies, strict=True):
         if not file.is_file():
             raise StoreError(f"{file}: no such file; the model's folder lacks a vocabulary")
         if file_hash(file) != expected:
             raise StoreError(f"{file}: this vocabulary does not belong to the model")
-    source, target = SentencePiece(vocabularies[0], clusters), SentencePiece(vocabularies[1])
+    source, target = open_vocabulary(vocabularies[0], clusters), open_vocabulary(vocabularies[1])
     model = build_model(architecture, sizes, source, target)
     weights = folder / "model.safetensors"
     try:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.corpora.passage import Context
-from xnmt_bench.corpora.vocabulary.subwords import Normalization
+from xnmt_bench.corpora.vocabulary.subwords import Kind, Normalization
 from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
@@ -127,7 +127,7 @@ class ContextSettings:
 class SubwordsSettings:
     """Vocabularies to train, or files of them."""
 
-    type: Literal["bpe", "unigram"]
+    type: Kind
     source_size: Size
     target_size: Size
     source_model: Text | None

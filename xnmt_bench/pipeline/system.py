@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from xnmt_bench.corpora.passage import ALONE, Context
 from xnmt_bench.corpora.sentence import SIDES, SPLITS, Corpus, Split
-from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import (
+    StoredSubwords,
+    Subwords,
+    open_vocabulary,
+    vocabulary_file,
+)
 from xnmt_bench.device import move
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.lazy import Lazy
@@ -135,16 +140,16 @@ class System(Lazy):
         if self._nmt.foreign:
             return self._open_initial(self._clusters).vocabularies
         source, target = map(self._vocabulary, SIDES)
-        return SentencePiece(source.path, self._clusters) if self._clusters else source, target
+        return open_vocabulary(source.path, self._clusters) if self._clusters else source, target
 
-    def _vocabulary(self, side: str) -> SentencePiece:
+    def _vocabulary(self, side: str) -> StoredSubwords:
         configured = self._settings.corpus.subwords
         if self._nmt.initial:
             return initial_vocabulary(self._nmt, configured, side)
         if stage := self._vocabulary_stages[side]:
-            return SentencePiece(stage.path / "subwords.model")
+            return open_vocabulary(vocabulary_file(stage.path, side))
         # A given file is used where it lies, and known by its bytes.
-        return SentencePiece(getattr(configured, f"{side}_model"))
+        return open_vocabulary(getattr(configured, f"{side}_model"))
 
     @cached_property
     def _vocabulary_stages(self) -> dict[str, Stage | None]:

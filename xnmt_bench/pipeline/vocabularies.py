@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Corpus
-from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, draw_sample, train_subwords
+from xnmt_bench.corpora.vocabulary.subwords import (
+    StoredSubwords,
+    draw_sample,
+    open_vocabulary,
+    train_subwords,
+    vocabulary_file,
+)
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import shipped
@@ -15,7 +21,9 @@ from xnmt_bench.registry import load
 from xnmt_bench.store import Stage, Store
 
 
-def initial_vocabulary(nmt: SystemSettings, subwords: SubwordsSettings, side: str) -> SentencePiece:
+def initial_vocabulary(
+    nmt: SystemSettings, subwords: SubwordsSettings, side: str
+) -> StoredSubwords:
     """Return the vocabulary of the system that training starts from, or a configured one.
 
     Raises:
@@ -25,14 +33,14 @@ def initial_vocabulary(nmt: SystemSettings, subwords: SubwordsSettings, side: st
     initial = str(nmt.initial)
     if not shipped(initial).is_dir():
         raise XnmtError(f"nmt.initial={initial}: no such folder, and no shipped system")
-    vocabulary = SentencePiece(shipped(initial) / f"{side}.model")
-    if not configured or SentencePiece(configured).fingerprint == vocabulary.fingerprint:
+    vocabulary = open_vocabulary(vocabulary_file(shipped(initial), side))
+    if not configured or open_vocabulary(configured).fingerprint == vocabulary.fingerprint:
         return vocabulary
     architecture: type[NMTModel] = load("architectures", str(nmt.architecture))
     if architecture.starts_trained:  # new rows of what does not learn would stay means
         other = f"corpus.subwords.{side}_model={configured}"
         raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
-    return SentencePiece(configured)
+    return open_vocabulary(configured)
 
 
 def vocabulary_stage(
@@ -55,7 +63,7 @@ def vocabulary_stage(
         # Of the training split alone: test words must not shape the vocabulary.
         texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
         texts = draw_sample(texts, count) if count else texts
-        train_subwords(texts, folder / "subwords.model", kind, size, normalization)
+        train_subwords(texts, vocabulary_file(folder, side), kind, size, normalization)
 
     return store.stage(
         "subwords",

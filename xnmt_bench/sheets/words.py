@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.corpora.vocabulary.subwords import WORD_START
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import shard_relevance
 from xnmt_bench.sheets.files import BLIND, RELEVANCE
 from xnmt_bench.sheets.sheet import SYSTEM, Item, Question, SheetKind, ShownText, joined_numbers
 from xnmt_bench.words.pieces import to_words
-from xnmt_bench.words.weighed import BEGUN, EOS_TOKEN
+from xnmt_bench.words.weighed import EOS_TOKEN
 
 SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them
 SAMPLE, WEIGHTS = "sample", "browsed_relevance"  # of a measurement's files
@@ -126,8 +127,8 @@ def _words(pieces: Sequence[str]) -> tuple[list[int], list[str]]:
             numbers.append(-1)
             continue
         # What stands behind a special piece begins a word even without its mark.
-        if piece.startswith(BEGUN) or not words or numbers[place - 1] < 0:
+        if piece.startswith(WORD_START) or not words or numbers[place - 1] < 0:
             words.append("")
-        words[-1] += piece.removeprefix(BEGUN)
+        words[-1] += piece.removeprefix(WORD_START)
         numbers.append(len(words) - 1)
     return numbers, words

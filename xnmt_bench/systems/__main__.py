@@ -10,6 +10,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.vocabulary.subwords import vocabulary_file
 from xnmt_bench.nmt.loading import SHIPPED
 from xnmt_bench.store import MODE, write_atomically
 
@@ -30,7 +31,7 @@ def ship(trained: Path, target: Path) -> None:
     save_file(half, target / "model.safetensors", metadata={"format": "pt"})
     (target / "model.safetensors").chmod(MODE)  # safetensors lets the owner alone read a file
     for side in SIDES:
-        shutil.copyfile(trained / f"{side}.model", target / f"{side}.model")
+        shutil.copyfile(vocabulary_file(trained, side), vocabulary_file(target, side))
     write_atomically(target / "model.json", json.dumps(described, indent=1))
 
 

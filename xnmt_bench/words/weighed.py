@@ -13,12 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, UNTIED
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, UNTIED, WORD_START
 from xnmt_bench.words.pieces import membership, tokens_of_pieces
 
 EOS_TOKEN = "</s>"
 CONTINUED = "@@"  # ends a piece that goes on (subword-nmt)
-BEGUN = "▁"  # begins a word's first piece (SentencePiece)
 JOINED = "￭"  # of a piece at the side where no blank is (OpenNMT's tokenizer)
 ESCAPED = re.compile(r"&(amp|#124|lt|gt|apos|quot|#91|#93);")  # by Moses
 HYPHEN = "@-@"  # Moses's, between the parts of a word
@@ -48,12 +47,12 @@ class Tokens:
             eos: whether EOS stands behind them.
         """
         # One mark anywhere settles the tool; without any, a piece that is not glued begins a word.
-        spaced = any(piece.startswith(BEGUN) for piece in pieces)
+        spaced = any(piece.startswith(WORD_START) for piece in pieces)
         words, current = list[int](), -1
         for place, piece in enumerate(pieces):
             before = pieces[place - 1] if place else ""
             glued = before.endswith((CONTINUED, JOINED)) or piece.startswith(JOINED)
-            begins = piece.startswith(BEGUN) if spaced else not glued
+            begins = piece.startswith(WORD_START) if spaced else not glued
             # The first piece begins a word even where its mark is missing.
             current += begins or current < 0
             words.append(current)
@@ -80,7 +79,7 @@ class Tokens:
     @property
     def bare(self) -> list[str]:
         """The pieces without the marks of tools."""
-        return [piece.removesuffix(CONTINUED).strip(BEGUN + JOINED) for piece in self.pieces]
+        return [piece.removesuffix(CONTINUED).strip(WORD_START + JOINED) for piece in self.pieces]
 
     def without_eos(self) -> Tokens:
         """Return the side without EOS."""
@@ -100,8 +99,8 @@ class Tokens:
 
 def joined(pieces: Sequence[str]) -> str:
     """Return the text that was cut into pieces; Moses's escapes are undone."""
-    if any(piece.startswith(BEGUN) for piece in pieces):
-        text = "".join(pieces).replace(BEGUN, " ").strip()
+    if any(piece.startswith(WORD_START) for piece in pieces):
+        text = "".join(pieces).replace(WORD_START, " ").strip()
     else:
         text = " ".join(pieces).replace(f"{CONTINUED} ", "").removesuffix(CONTINUED)
         text = text.replace(f" {JOINED}", "").replace(f"{JOINED} ", "").strip(JOINED)

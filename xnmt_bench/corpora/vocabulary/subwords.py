@@ -23,6 +23,7 @@ SPECIAL = (PAD, BOS, EOS)  # never words of a rule
 WORDS = 4  # ids from here on are known words
 SEPARATOR = BOS  # stands between the sentences of a concatenation; no sentence holds one
 WORD_START = "▁"
+Kind = Literal["bpe", "unigram"]  # of a vocabulary that is trained here
 # What SentencePiece does to a text before it cuts it: its `normalization_rule_name`.
 Normalization = Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"]
 NO_WORD = -1  # the word of special ids and markers
@@ -169,7 +170,19 @@ def _only(crossed: Sequence[int], number: int) -> int:
     return number if not crossed else crossed[0] if len(crossed) == 1 else UNTIED
 
 
-class SentencePiece(Subwords):
+class StoredSubwords(Subwords):
+    """A vocabulary of a system that is trained here.
+
+    Attributes:
+        path: its file, which is copied beside the system's weights.
+        clusters: so many clusters have markers.
+    """
+
+    path: Path
+    clusters: int
+
+
+class SentencePiece(StoredSubwords):
     """A SentencePiece model whose special ids are ours; `▁` starts a word."""
 
     def __init__(self, path: Path | str, clusters: int = 0) -> None:
@@ -237,6 +250,24 @@ class SentencePiece(Subwords):
         return [symbols.get(int(i)) or self._model.id_to_piece(int(i)) for i in ids]
 
 
+def open_vocabulary(path: Path | str, clusters: int = 0) -> StoredSubwords:
+    """Open a vocabulary that was trained here; another kind of file is told apart in this place.
+
+    Args:
+        path: the file.
+        clusters: so many clusters have markers.
+
+    Raises:
+        DataError: no such file, or not a vocabulary with our special ids.
+    """
+    return SentencePiece(path, clusters)
+
+
+def vocabulary_file(folder: Path, side: str) -> Path:
+    """Return the file of a side's vocabulary in a folder."""
+    return folder / f"{side}.model"
+
+
 def current_start(ids: Sequence[int] | np.ndarray) -> int:
     """Return where the current sentence of a concatenation begins: behind the last separator."""
     places = np.flatnonzero(np.asarray(ids) == SEPARATOR)
@@ -272,7 +303,7 @@ def draw_sample(texts: Iterable[str], count: int) -> list[str]:
 def train_subwords(
     sentences: Iterable[str],
     path: Path,
-    kind: str,
+    kind: Kind,
     size: int,
     normalization: Normalization = "nmt_nfkc",
 ) -> None:

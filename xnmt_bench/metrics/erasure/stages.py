@@ -7,6 +7,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from xnmt_bench.judges.masked import VERSION
 from xnmt_bench.metrics.erasure.curves import erase
 from xnmt_bench.metrics.erasure.erasing import (
     KEYS,
@@ -65,6 +66,7 @@ def erase_words(
         shard=1,
         sentences=sentences,
         version=2,
+        masked=VERSION,
         relevance=relevances,
         labels=labels,
         shares=list(shares),
@@ -103,6 +105,7 @@ def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
         shard=1,
         sentences=sentences,
         version=1,
+        masked=VERSION,
         labels=labels,
         beam=beam,
         removal=removal,

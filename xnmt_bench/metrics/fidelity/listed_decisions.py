@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xnmt_bench.corpora.vocabulary.subwords import WORD_START
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.listing import Listing, Matrix, TokenScores
 from xnmt_bench.measuring.measurement import Measurement
@@ -16,7 +17,7 @@ from xnmt_bench.measuring.metric import SYSTEM
 from xnmt_bench.rules.sample import read_sample
 from xnmt_bench.rules.table import SentenceRelevance, shard_relevance
 from xnmt_bench.words import Tokens
-from xnmt_bench.words.weighed import BEGUN, EOS_TOKEN, joined
+from xnmt_bench.words.weighed import EOS_TOKEN, joined
 
 log = logging.getLogger(__name__)
 SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them; the first separates sentences
@@ -111,7 +112,7 @@ def _tokens(pieces: Sequence[str]) -> Tokens:
     words, number = list[int](), -1
     for before, piece in zip(["", *pieces], pieces, strict=False):
         # What stands behind a special piece begins a word even without its mark.
-        number += number < 0 or piece.startswith(BEGUN) or bool({before, piece} & SPECIAL)
+        number += number < 0 or piece.startswith(WORD_START) or bool({before, piece} & SPECIAL)
         words.append(number)
     return Tokens(tuple(pieces), tuple(words), "")
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result
 from xnmt_bench.analyses.tables import pivoted
+from xnmt_bench.corpora.vocabulary.subwords import WORD_START
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.measurement import Measurement
@@ -112,7 +113,7 @@ def _row(
 
     def words(pieces: Sequence[str], positions: Iterable[int]) -> str:
         # A short rule is padded with -1, and ▁ only marks where a word begins.
-        return " ".join(pieces[p].replace("▁", "") for p in positions if p >= 0)
+        return " ".join(pieces[p].replace(WORD_START, "") for p in positions if p >= 0)
 
     return {
         **panel.condition,
