@@ -250,7 +250,7 @@ def test_every_explainer_works_in_bf16(system, name):
 
 
 def test_tf32_is_of_gpus_alone():
-    with pytest.raises(ConfigError, match="tf32: cpu has no such products"):
+    with pytest.raises(ConfigError, match="tf32 needs a GPU; this job runs on cpu"):
         Job(configure("rules.precision=tf32", "device=cpu"))
     before = torch.backends.cuda.matmul.allow_tf32
     with arithmetic("tf32", CPU):

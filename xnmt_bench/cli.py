@@ -27,7 +27,7 @@ from xnmt_bench.overrides import parse, texts
 from xnmt_bench.registry import KINDS, LISTS, OURS, entries, load, options, unknown
 
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
-# How the program ends: the command line cannot be meant, or the work failed.
+# How the program ends: the command line is invalid, or the work failed.
 REFUSED, FAILED = 2, 1
 OPTIONAL = ("experiment", "sheet")  # groups that may be null
 # What a disk says: no space, read-only, not permitted, a quota. Of a path: nothing is there, a file
@@ -63,7 +63,7 @@ def catch_signals() -> None:
 def guarded(command: Callable[..., None], *arguments: Any) -> None:
     """Call a function; what the user can mend ends the program in one line for each fault.
 
-    The status is 2 for a configuration that cannot be meant, 130 for Ctrl-C, 143 for SIGTERM, and 1
+    The status is 2 for an invalid configuration, 130 for Ctrl-C, 143 for SIGTERM, and 1
     for the rest.
     """
     try:

@@ -116,7 +116,9 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         ConfigError: the device has no such arithmetic.
     """
     if precision == "tf32" and device.type != "cuda":
-        raise ConfigError([f"rules.precision=tf32: {device.type} has no such products, a GPU has"])
+        raise ConfigError(
+            [f"rules.precision=tf32: tf32 needs a GPU; this job runs on {device.type}"]
+        )
 
 
 _agreed: int | None = None  # bytes of memory that several processes take as free on their GPUs

@@ -53,7 +53,7 @@ class NotApplicable(XnmtError):
 
 
 class ConfigError(XnmtError):
-    """A configuration that cannot be meant; `problems` has a line for each fault."""
+    """An invalid configuration; `problems` has a line for each fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)

@@ -64,7 +64,7 @@ def _print(text: Callable[[], str]) -> None:
 
 
 def _refuse(problem: str) -> None:
-    """End the program for a command line that cannot be meant."""
+    """End the program for an invalid command line."""
     print(f"error: {problem}", file=sys.stderr)
     sys.exit(2)
 

@@ -56,13 +56,13 @@ def train(settings: Settings) -> None:
         Exception: what went wrong first, once every other row has been written.
     """
     if settings.explain is not None:
-        raise ConfigError(["explain: it is evaluate.py that explains a sentence"])
+        raise ConfigError(["explain= works with evaluate.py only"])
     if settings.sheet.node:
-        raise ConfigError(["sheet: it is evaluate.py that makes a sheet"])
+        raise ConfigError(["sheet= works with evaluate.py only"])
     if bundle_paths(settings.results):
-        raise ConfigError(["results: it is evaluate.py that reads bundles; give a folder"])
+        raise ConfigError(["results= takes bundles with evaluate.py only; give a folder"])
     if settings.bundle is not None:
-        raise ConfigError(["bundle: it is evaluate.py that writes a bundle"])
+        raise ConfigError(["bundle= works with evaluate.py only"])
     if settings.repair:
         repair(Path(settings.store))
         return
@@ -146,11 +146,11 @@ def evaluate(settings: Settings) -> None:
         MissingError: nothing was measured yet.
     """
     if settings.repair:
-        raise ConfigError(["repair: it is train.py that makes artefacts anew"])
+        raise ConfigError(["repair= works with train.py only"])
     if settings.dry_run:
-        raise ConfigError(["dry_run: it is train.py that says what it would make"])
+        raise ConfigError(["dry_run= works with train.py only"])
     if settings.until is not None:
-        raise ConfigError(["until: it is train.py that makes systems, labels and rules"])
+        raise ConfigError(["until= works with train.py only"])
     paths = bundle_paths(settings.results)
     if not paths:
         _evaluate(settings)

@@ -70,8 +70,8 @@ def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
 @pytest.mark.parametrize(
     ("script", "option", "message"),
     [
-        ("train.py", "results=[a.zip]", "it is evaluate.py that reads bundles"),
-        ("train.py", "bundle=a.zip", "it is evaluate.py that writes a bundle"),
+        ("train.py", "results=[a.zip]", "takes bundles with evaluate.py only"),
+        ("train.py", "bundle=a.zip", "bundle= works with evaluate.py only"),
         ("evaluate.py", "bundle=a.tar", "bundle"),
         ("evaluate.py", "results=[]", "results"),
     ],

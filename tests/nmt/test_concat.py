@@ -238,7 +238,7 @@ def test_another_size_is_refused(sentence_level, workplace):
     initial = f"nmt.initial={sentence_level.system.path}"
     other = configure("nmt=concat", *changes(workplace), initial,
                       "nmt.sizes.dimension=32")  # fmt: skip
-    with pytest.raises(XnmtError, match=r"nmt\.initial=.*of other sizes"):
+    with pytest.raises(XnmtError, match=r"nmt\.initial=.*: weight .* has shape .*, expected"):
         _ = Job(other).system.trained.artefact
 
 

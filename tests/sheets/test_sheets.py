@@ -579,7 +579,7 @@ def test_a_kind_of_a_package_is_a_choice(tmp_path):
 def test_train_makes_no_sheet(tmp_path):
     done = command("train.py", "sheet=words", f"results={tmp_path}/results", cwd=tmp_path)
     assert done.returncode == 2
-    assert "error: sheet: it is evaluate.py that makes a sheet" in done.stderr
+    assert "error: sheet= works with evaluate.py only" in done.stderr
     done = command("train.py", "metric=[annotation]", f"results={tmp_path}/results", cwd=tmp_path)
     assert done.returncode == 2
     assert "metric=[annotation] reads sheet.path=[first.csv,second.csv]" in done.stderr

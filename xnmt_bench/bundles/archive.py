@@ -158,7 +158,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, limits: Limits) -> dict[str, 
         # `filename` is what Python made of it: cut at a zero byte, on Windows with other slashes.
         name = info.orig_filename
         if not is_safe(name) or name != info.filename:
-            raise StoreError(f"{path}: the member {name!r} has a name that leads elsewhere")
+            raise StoreError(f"{path}: the member {name!r} would be written outside the folder")
         if name in entries:
             raise StoreError(f"{path}: the member {name} is there twice")
         kind = stat.S_IFMT(info.external_attr >> 16)

@@ -95,9 +95,9 @@ def check_row(metric: Metric, file: Path, row: Measurement, where: str) -> None:
     # Names of figures and of CSV files are made of them.
     for text in (row.model, *row.identity.values(), *row.files.values()):
         if isinstance(text, str) and ".." in text.replace("\\", "/").split("/"):
-            raise StoreError(f"{where}: {text!r} in it leads elsewhere")
+            raise StoreError(f"{where}: {text!r} in it would be written outside the folder")
     if bad := [name for name in row.files.values() if "/" in name or not is_safe(name)]:
-        raise StoreError(f"{where}: its file {bad[0]!r} has a name that leads elsewhere")
+        raise StoreError(f"{where}: its file {bad[0]!r} would be written outside the folder")
     # Under another name it would stand beside a row of the same identity.
     if file.stem != name_of(row):
         raise StoreError(f"{where}: its name is not that of the row that it holds")

@@ -213,7 +213,7 @@ class RuleProxy(TrainedProxy):
                 starts.append(count + sentence_starts(rules.sentence_N))
                 count += len(rules.sentence_N)
         if not count:
-            raise NotApplicable("the explainer speaks of no decision of the training sentences")
+            raise NotApplicable("the explainer gives no relevance for any training decision")
         return open_decisions(path, self.rules.k, kind), np.concatenate(starts)
 
 

@@ -232,7 +232,7 @@ def copy_weights(trained: NMTModel, fresh: NMTModel) -> None:
             tuple(w[name].shape) if name in w else None for w in (fresh_weights, trained_weights)
         )
         if here != there:
-            raise ValueError(f"of other sizes: {name} is {there}, here {here}")
+            raise ValueError(f"weight {name} has shape {there}, expected {here}")
     # Shapes have been compared above, so that the error names sizes and not torch's keys.
     fresh.load_state_dict(trained_weights)
 

@@ -186,7 +186,7 @@ def start_from(model: NMTModel, sizes: dict[str, Any], path: str | Path) -> NMTM
             # A concatenation may learn to shift positions that its start did not shift; a base
             # learns nothing.
             if here != there and (model.starts_trained or name != "position_shift"):
-                raise ValueError(f"of other sizes: {name} is {there}, here {here}")
+                raise ValueError(f"size {name} is {there}, expected {here}")
     except ValueError as error:
         raise XnmtError(f"nmt.initial={path}: {error}") from None
     return trained

@@ -147,7 +147,7 @@ class Job(Lazy):
         doubts = list(about_texts(self.texts, learnt, self.store, self.settings.doubts))
         for doubt in doubts:
             # At once: what comes behind may take hours.
-            log.warning("of little meaning: %s: %s", self.corpus.name, doubt)
+            log.warning("caution: %s: %s", self.corpus.name, doubt)
         return doubts
 
     def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -315,7 +315,7 @@ class Job(Lazy):
                 raise NotApplicable("relevance.path is of the test set, and this learns from more")
             if input_file.dump is not None:
                 problem = f"relevance.format={input_file.format} is another tool's weights"
-                raise NotApplicable(f"{problem}, of which there are some for source words alone")
+                raise NotApplicable(f"{problem}, which it has for source words only")
             return Relevances(input_file.fingerprint, input_file.read)
         explained, scenario = self._decided(scenario, corpus, targets)
         return explained.relevance(scenario, source_alone, split)

@@ -432,7 +432,7 @@ def doubts_about(measurements: Iterable[Measurement]) -> list[str]:
     doubts = set()
     for m in measurements:
         where = " ".join(m.identity[c] for c in SYSTEM if m.identity[c])
-        doubts |= {f"Of little meaning: {where}: {text}." for text in m.facts.doubts}
+        doubts |= {f"Caution: {where}: {text}." for text in m.facts.doubts}
     return sorted(doubts)
 
 

@@ -124,7 +124,7 @@ def test_where_nothing_is_left_to_learn_from_it_is_not_applicable(
     gold_foil_job, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(RuleSet, "learnable", lambda *_: np.zeros(10**6, dtype=bool))
-    with pytest.raises(NotApplicable, match="speaks of no decision of the training sentences"):
+    with pytest.raises(NotApplicable, match="gives no relevance for any training decision"):
         Distilled(RuleSet(gold_foil_job)).write_decisions(tmp_path)
 
 

@@ -224,9 +224,9 @@ def test_where_training_cannot_start(tmp_path, workplace):
     recurrent = context_aware("s_hier_to_2", workplace)
     for initial, changes, problem in (
         (recurrent, [], "a SHierTo2, which CADec cannot take"),
-        (transformer, ["nmt.sizes.heads=2"], "of other sizes: heads is 4, here 2"),
-        (transformer, ["nmt.sizes.tied=false"], "of other sizes: tied is True, here False"),
-        (transformer, ["nmt.sizes.feed_forward=48"], "of other sizes: .*feed_forward"),
+        (transformer, ["nmt.sizes.heads=2"], "size heads is 4, expected 2"),
+        (transformer, ["nmt.sizes.tied=false"], "size tied is True, expected False"),
+        (transformer, ["nmt.sizes.feed_forward=48"], "weight .*feed_forward.* has shape"),
     ):
         options = [f"nmt.initial={initial.system.path}", f"store={tmp_path}", *changes]
         config = configure("nmt=cadec", *GENERATED, *DISCOURSE_SIZES["cadec"], *options)

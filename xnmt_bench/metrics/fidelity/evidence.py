@@ -105,7 +105,7 @@ def sum_predictions(
         made_by = {"judged": rules.test_artefact.fingerprint} | made_by
         counted_N = rules.counted
         if not counted_N.any():
-            raise NotApplicable("it speaks of no decision of the test set")
+            raise NotApplicable("the explainer gives no relevance for any test decision")
         of_gold = explainer.needs_gold or explainer.of_target_words
         which = "all"
         if of_gold or explainer.against_gold:
