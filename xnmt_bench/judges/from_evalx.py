@@ -35,5 +35,5 @@ class FromEvalX(Own):
     def description(self) -> str:
         """Such as `evalx_sa, further on attention, k=1`."""
         return (
-            f"{self.evalx.row_name}, further on {self.rules.explained.shown_name}, k={self.rules.k}"
+            f"{self.evalx.row_name}, further on {self.rules.explained.bare_name}, k={self.rules.k}"
         )

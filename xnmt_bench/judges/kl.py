@@ -61,7 +61,7 @@ class Distilled(RuleProxy):
     @property
     def description(self) -> str:
         """Such as `kl_sa on attention, k=1`."""
-        return f"{self.row_name} on {self.rules.explained.shown_name}, k={self.rules.k}"
+        return f"{self.row_name} on {self.rules.explained.bare_name}, k={self.rules.k}"
 
     def learning_recipe(self) -> dict[str, Any]:
         """Return the explainer's rules and the loss, which own proxies do not have."""

@@ -50,7 +50,7 @@ class Own(RuleProxy):
     @property
     def description(self) -> str:
         """Such as `sa on attention, k=1`."""
-        return f"{self.row_name} on {self.rules.explained.shown_name}, k={self.rules.k}"
+        return f"{self.row_name} on {self.rules.explained.bare_name}, k={self.rules.k}"
 
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the rules, in another order each epoch; the last sentences are held out."""

@@ -94,7 +94,7 @@ class Explained(Lazy):
         return phi
 
     @property
-    def shown_name(self) -> str:
+    def bare_name(self) -> str:
         """The explainer's name alone, for lines of progress."""
         return self._configured.name
 
@@ -316,7 +316,7 @@ class Explained(Lazy):
             )
 
         paths = shard_paths(folder, name, extraction.shards(sentences))
-        title = f"{self.shown_name}, {name}"
+        title = f"{self.bare_name}, {name}"
         make_shards(folder, name, paths, make, title, self.decisions.progress, is_finished)
 
     def _refuse_gold_foil(self) -> None:

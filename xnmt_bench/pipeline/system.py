@@ -169,11 +169,10 @@ class System(Lazy):
 
     def unnamed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names of the stages up to the system's that are not among `names`."""
-        named, brought = {*names}, self._nmt.path or self._nmt.initial
-        for name in ("subwords", "encoded", "nmt"):
-            own = {"subwords": not brought, "encoded": True, "nmt": not self._nmt.path}[name]
-            if own and name not in named:
-                yield name
+        brings_vocabularies = self._nmt.path or self._nmt.initial
+        needed = {"subwords": not brings_vocabularies, "encoded": True, "nmt": not self._nmt.path}
+        named = {*names}
+        yield from (name for name, is_needed in needed.items() if is_needed and name not in named)
 
     def work_of(self, name: str) -> Work | None:
         """Return how much work a stage is that has no recipe yet, where that is known."""
@@ -306,9 +305,10 @@ class System(Lazy):
         _latest = self
 
     def _opens_like(self, other: System) -> bool:
-        ours, theirs = self._settings, other._settings
-        same = ours.nmt == theirs.nmt and ours.corpus == theirs.corpus
-        return same and self._options.device == other._options.device
+        """Return whether another system opens the same weights, on the same device."""
+        groups = ("nmt", "corpus", "trainer", "store")  # all that decides which weights these are
+        pairs = ((getattr(s, g) for s in (self._settings, other._settings)) for g in groups)
+        return all(a == b for a, b in pairs) and self._options.device == other._options.device
 
     def keep_model(self, other: System) -> None:
         """Take the open model of another System of the same configuration, if it has one."""
