@@ -49,7 +49,7 @@ def open_system(
         name: the system's, for errors.
         path: its folder.
         corpus: tells a model of many languages which to read and write, where the configuration
-            does not; None if nothing else tells them.
+            does not; None if there is no corpus to go by.
         context: that it is to read.
 
     Raises:

@@ -240,8 +240,8 @@ class System(Lazy):
     @cached_property
     def path(self) -> Path:
         """The folder of the system; it is trained first if it is missing."""
-        given = self._nmt.path
-        return shipped(given) if given else self.trained.path
+        path = self._nmt.path
+        return shipped(path) if path else self.trained.path
 
     @property
     def trained(self) -> Stage:

@@ -251,7 +251,7 @@ class SentencePiece(StoredSubwords):
 
 
 def open_vocabulary(path: Path | str, clusters: int = 0) -> StoredSubwords:
-    """Open a vocabulary that was trained here; another kind of file is told apart in this place.
+    """Open a vocabulary that was trained here; another kind would be recognised here.
 
     Args:
         path: the file.
