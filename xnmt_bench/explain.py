@@ -22,9 +22,10 @@ from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import TRAIN_FIRST, ConfigError, MissingError, NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, Explanation, context_of, translated
+from xnmt_bench.explainers.base import Explainer, Explanation
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
+from xnmt_bench.nmt.passages import context_of, translate_passages
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.pipeline.system import System
@@ -179,7 +180,8 @@ def passage_of(system: System, settings: Settings) -> Passage:
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
         so_far = Passage(source, "", sources[:n], targets)
         # In order, since each translation is the context of the next.
-        targets.append(translated(system.model, so_far, settings.nmt.beam).target)
+        [translation] = translate_passages(system.model, [so_far], settings.nmt.beam)
+        targets.append(translation.target)
     targets += given_targets
     return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
 

@@ -10,14 +10,16 @@ import logging
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 log = logging.getLogger(__name__)
 shared_terminal = False  # jobs that run at once would write over each other's line
 EVERY = 30.0  # seconds between lines of a log
 REFRESH = 0.2  # seconds between changes of a terminal's line
+BAR_AFTER = 2.0  # seconds of work from Python, before which no bar shows
 Item = TypeVar("Item")
 _under_way: list[Stage] = []  # the innermost stage last
 
@@ -144,3 +146,35 @@ def track(
         for number, item in enumerate(items, start=done + 1):
             yield item
             stage.step(number, note)
+
+
+def in_notebook() -> bool:
+    """Return whether a notebook runs the code, which shows pictures and bars of its own."""
+    # A notebook has imported IPython already; elsewhere it may be missing.
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def bar(total: int, description: str, unit: str) -> Any:
+    """Return a bar for work from Python, to be updated with what is done.
+
+    It shows in a terminal and in a notebook, from two seconds on, and goes when the work is done.
+
+    Args:
+        total: how much there is.
+        description: what is being done.
+        unit: what is counted, in the plural.
+    """
+    with warnings.catch_warnings():
+        # tqdm warns where a notebook has no widgets, and then shows its bar as text.
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+    shown = sys.stderr.isatty() or in_notebook()
+    return tqdm(
+        total=total,
+        desc=description,
+        unit=f" {unit}",
+        delay=BAR_AFTER,
+        leave=False,
+        disable=not shown,
+    )

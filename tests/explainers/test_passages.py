@@ -9,7 +9,8 @@ from support.systems import context_aware
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explain import passage_of
-from xnmt_bench.explainers.base import context_of, decide
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.nmt.passages import context_of
 from xnmt_bench.registry import load_explainer
 
 SOURCES = ["the dog is old .", "the lamp is new .", "the door is red .", "it is small ."]

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from inspect import signature
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import Tied
+from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.explanation import Explanation
+from xnmt_bench.explanation import Explanation, Explanations
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
-from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.nmt.passages import (
+    Text,
+    read_passages,
+    require_model,
+    tie_passages,
+    translate_passages,
+)
+from xnmt_bench.progress import bar
 
+TOGETHER = 1024  # target ids of a batch that keep a processor busy
+TARGET_BYTES = 2**22  # of memory, for each target id of a batch
 PADDED = 1.125  # a part's positions beside its words, at most
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
 
@@ -75,6 +89,7 @@ class Explainer(ABC):
 
     Attributes:
         blind: it never asks the model, so it is a point of reference and never ranked.
+        options: what it was made with, defaults too.
         learnt: what `prepare` gave, where there is anything; the pipeline stores it.
         needs_gold: it reads `batch.gold`, so it speaks only of corpora that are annotated.
         against_gold: it explains the label against the target's own word, and leaves out
@@ -92,6 +107,7 @@ class Explainer(ABC):
     """
 
     blind: ClassVar[bool] = False
+    options: dict[str, Any]
     learnt: Mapping[str, np.ndarray] | None = None
     needs_gold: ClassVar[bool] = False
     against_gold: bool = False
@@ -105,6 +121,26 @@ class Explainer(ABC):
     error: ClassVar[str] = ""
     sizes: ClassVar[tuple[str, ...]] = ()
     unnamed: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Keep the options that it is made with, which `options` returns."""
+        explainer = super().__new__(cls)
+        # A wrong option is for `__init__` to refuse.
+        with suppress(TypeError):
+            bound = signature(cls).bind(*arguments, **options)
+            bound.apply_defaults()
+            explainer.options = dict(bound.arguments)
+        return explainer
+
+    def __repr__(self) -> str:
+        """Return its class with all options, such as `Attention(layer=-1, heads='mean')`."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"{type(self).__name__}({options})"
+
+    @property
+    def name(self) -> str:
+        """Its class's name as the command line has names, such as `prediction_difference`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what it learns from the training split before it explains; None for nothing."""
@@ -134,105 +170,86 @@ class Explainer(ABC):
         raise NotImplementedError
 
     def __call__(
-        self, model: NMTModel, pairs: Iterable[str | tuple[str, str] | Passage], beam: int = 4
-    ) -> list[Explanation]:
-        """Explain raw sentence pairs: the model's own choice at each step of the given target.
+        self,
+        model: NMTModel,
+        sentences: Iterable[Text],
+        targets: Iterable[str] | None = None,
+        beam: int = 4,
+    ) -> Explanations:
+        """Explain sentences: the model's own choice at each step of a target.
+
+        Sentences of like length are explained together, as the benchmark does.
 
         Args:
             model: an open system, from `xnmt_bench.load`.
-            pairs: (source, target) texts; contexts are the source and the prefixes of the target. A
-                source alone is translated first. Of a system that reads other sentences too,
-                passages, which have them; the steps of the current sentence are explained.
+            sentences: sources, or (source, target) pairs, whose contexts are the source and the
+                prefixes of the target. A source without a target is translated first. Of a system
+                that reads other sentences too, passages, which have them; the steps of the current
+                sentence are explained.
+            targets: of sources, one each.
             beam: hypotheses that are kept where a source is translated.
 
+        Returns:
+            An explanation for each sentence, in their order.
+
         Raises:
-            XnmtError: this explainer needs a corpus's annotation, a pair is not two texts, or has
-                a context that the system does not read.
+            XnmtError: the model is not open, this explainer needs a corpus's annotation, a sentence
+                is no text, is longer than the model reads, or has a context that it does not read.
         """
+        model = require_model(model)
         # Refused before anything is translated: bare pairs have no annotation to read.
         if self.needs_gold:
             raise XnmtError(f"{type(self).__name__} needs gold annotation, which bare text has not")
-        # A text is a sequence of letters, and one pair a sequence of two sources.
-        if isinstance(pairs, str | Passage) or (
-            isinstance(pairs, tuple) and list(map(type, pairs)) == [str, str]
-        ):
-            raise XnmtError(f"give a list of pairs: [{pairs!r}]")
-        # Read to the end first: a slip in the last pair is found before the first is explained.
-        pairs = list(pairs)
-        passages = []
-        for number, pair in enumerate(pairs, start=1):
-            if isinstance(pair, str):
-                pair = translated(model, Passage(pair, ""), beam)
-            elif not isinstance(pair, Passage):
-                if not isinstance(pair, tuple | list) or [*map(type, pair)] != [str, str]:
-                    problem = "not a source or a (source, target) pair of texts"
-                    raise XnmtError(f"pair {number} is {pair!r}, {problem}")
-                pair = Passage(*pair)
-            passages.append(pair)
-        return [self._explain(model, passage) for passage in passages]
+        passages = read_passages(sentences, targets)
+        untranslated = [n for n, passage in enumerate(passages) if not passage.target]
+        translations = translate_passages(model, [passages[n] for n in untranslated], beam)
+        for n, passage in zip(untranslated, translations, strict=True):
+            passages[n] = passage
+        tied = tie_passages(model, passages)
+        explain = partial(self._explain_all, model, tied)
+        room = Room(None, cpu=TOGETHER, each=TARGET_BYTES)
+        return Explanations(room.tried(device_of(model), explain) if tied else [])
 
-    def _explain(self, model: NMTModel, passage: Passage) -> Explanation:
-        read = passage.read(context_of(model, passage))
-        source, target = read.tie(model.source_subwords, model.target_subwords)
-        batch = model.collate([(source.ids, target.ids)])
+    def _explain_all(
+        self, model: NMTModel, tied: Sequence[tuple[Tied, Tied]], tokens: int
+    ) -> list[Explanation]:
+        """Explain sentences in batches of so many target ids; return them in their order."""
+        lengths = np.array([max(len(source.ids), len(target.ids)) for source, target in tied])
+        explanations: dict[int, Explanation] = {}
+        with bar(len(tied), self.name, "sentences") as progress:
+            for group in buckets(lengths, np.arange(len(tied)), tokens):
+                indices = group.tolist()
+                batch = self._explain_batch(model, [tied[i] for i in indices])
+                explanations |= zip(indices, batch, strict=True)
+                progress.update(len(indices))
+        return [explanations[i] for i in range(len(tied))]
+
+    def _explain_batch(
+        self, model: NMTModel, tied: Sequence[tuple[Tied, Tied]]
+    ) -> Iterator[Explanation]:
+        batch = model.collate([(source.ids, target.ids) for source, target in tied])
         batch, log_probability_BT = decide(model, batch, weights=self.attends)  # phi may read them
         relevance = self.relevance(model, batch)
         assert batch.labels_BT is not None
         if self.against_gold:
             relevance = relevance.without(batch.labels_BT == batch.target_BT)
-        prefix, current_T = relevance.prefix_BTT, batch.current_BT[0]
-        return Explanation(
-            model.source_subwords.pieces(source.ids),
-            model.target_subwords.pieces(target.ids),
-            model.target_subwords.pieces(batch.labels_BT[0, current_T].tolist()),
-            log_probability_BT[0, current_T].exp().cpu(),
-            relevance.source_BTS[0, current_T].cpu(),
-            None if prefix is None else prefix[0, current_T].cpu(),
-            # Such as `prediction_difference` of PredictionDifference.
-            re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower(),
-            source.words,
-            target.words,
-        )
-
-
-def translated(model: NMTModel, passage: Passage, beam: int) -> Passage:
-    """Return a passage with the model's own translation of its current sentence as its target.
-
-    Args:
-        model: the system.
-        passage: its target is not read.
-        beam: hypotheses that are kept; 1 is greedy.
-    """
-    read = replace(passage, target="").read(context_of(model, passage))
-    source_ids, prefix_ids = read.encode(model.source_subwords, model.target_subwords)
-    # The target is yet to come, so its EOS is left out of the prefix.
-    [ids] = translate(model, [source_ids], beam, prefixes=[prefix_ids[:-1]])
-    return replace(passage, target=model.target_subwords.decode(ids))
-
-
-def context_of(model: NMTModel, passage: Passage) -> Context:
-    """Return the sentences around each that a model reads: as trained, or all if unknown.
-
-    Raises:
-        XnmtError: the passage has a context that the model does not read, or lacks the target side
-            of one that it reads.
-    """
-    before, behind = len(passage.source_context), len(passage.following)
-    context = Context(before, target=bool(passage.target_context), following=behind)
-    trained = model.trained_context
-    problem = model.refuses(context) if trained is None else None
-    if trained and before and not trained.sentences:
-        problem = "was trained without a context"
-    if problem:
-        raise XnmtError(f"a sentence has others before it, but the system {problem}")
-    if trained and behind and not trained.following:
-        raise XnmtError("a sentence has others behind it, but the system was trained without")
-    # Without it the sentence would be read alone, in silence.
-    if trained and trained.target and before and not passage.target_context:
-        raise XnmtError(
-            "the system reads translations of the sentences before; give target_context"
-        )
-    return trained or context
+        current_BT, labels_BT = batch.current_BT.cpu(), batch.labels_BT.cpu()
+        probability_BT, source_BTS = log_probability_BT.exp().cpu(), relevance.source_BTS.cpu()
+        prefix_BTT = None if relevance.prefix_BTT is None else relevance.prefix_BTT.cpu()
+        for b, (source, target) in enumerate(tied):
+            now_T = current_BT[b]
+            yield Explanation(
+                model.source_subwords.pieces(source.ids),
+                model.target_subwords.pieces(target.ids),
+                model.target_subwords.pieces(labels_BT[b, now_T].tolist()),
+                probability_BT[b, now_T],
+                # Without the padding of the batch.
+                source_BTS[b, now_T, : len(source.ids)],
+                None if prefix_BTT is None else prefix_BTT[b, now_T, : len(target.ids)],
+                self.name,
+                source.words,
+                target.words,
+            )
 
 
 @torch.no_grad()

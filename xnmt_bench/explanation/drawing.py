@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
+
+from xnmt_bench.progress import in_notebook
 
 CELL, GAP, LEFT, TOP = 21, 14, 14, 30  # pixels
 SLANT = 60  # degrees of a column's label
@@ -34,6 +35,12 @@ STYLE = f"""<style>
 .xnmt svg{{display:inline-block;vertical-align:top;margin:0 .8rem .6rem 0;max-width:none;\
 font:13px system-ui,sans-serif}}
 .xnmt p{{margin:.2rem 0;font:12px system-ui,sans-serif;color:var(--quiet)}}
+</style>"""
+
+# A file of its own has the system's theme.
+SVG_STYLE = f"""<style>
+svg{{{LIGHT};background:var(--page);font:13px system-ui,sans-serif}}
+@media (prefers-color-scheme:dark){{svg{{{DARK}}}}}
 </style>"""
 
 
@@ -66,11 +73,21 @@ def draw(panels: Iterable[Panel]) -> str:
     return f'{STYLE}<div class="xnmt">{figures}<p>{note}</p></div>'
 
 
+def page(panels: Iterable[Panel]) -> str:
+    """Return panels as a whole HTML page."""
+    head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Explanations</title>'
+    return f"{head}\n{draw(panels)}\n</html>\n"
+
+
+def picture(panel: Panel) -> str:
+    """Return a panel as an SVG file, in the colours of the reader's theme."""
+    opening, _, content = _figure(panel).partition(">")
+    return f"{opening}>{SVG_STYLE}{content}\n"
+
+
 def show(shown: Any) -> None:
     """Show a thing's picture in a notebook; elsewhere print its text."""
-    # A notebook has imported IPython already; elsewhere it may be missing.
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or not hasattr(shell, "kernel"):
+    if not in_notebook():
         print(shown)
         return
     from IPython.display import display  # type: ignore[import-not-found]

@@ -1,39 +1,48 @@
-"""One explained sentence pair: as text, as a picture, as a table, and as a file of inseq's."""
+"""Explained sentences: as text, as pictures, as tables, and as files of inseq's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import torch
+from pyarrow.csv import write_csv
 from torch import Tensor
 
-from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, WORD_START
+from xnmt_bench.corpora.vocabulary.subwords import WORD_START
 from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY
 from xnmt_bench.dumps.inseq_file import write_file
 from xnmt_bench.errors import XnmtError, import_extra
-from xnmt_bench.explanation.drawing import Panel, draw, show
+from xnmt_bench.explanation.drawing import Panel, draw, page, picture, show
+from xnmt_bench.explanation.spans import (
+    By,
+    Span,
+    cover,
+    join_pieces,
+    join_scores,
+    steps_of,
+    word_spans,
+)
+from xnmt_bench.parquet import write_table
 from xnmt_bench.registry import unknown
-from xnmt_bench.words.pieces import tokens_of_pieces
+from xnmt_bench.store import replacing, write_atomically
 from xnmt_bench.words.weighed import CONTINUED, EOS_TOKEN, Tokens
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 3  # words of a step in an explanation's text
-FORMATS = ("inseq",)
 START = "<s>"  # what a decoder starts with, in a file
 OURS = "xnmt_bench"  # the key of a file's info under which stands what inseq has no place for
+COLUMNS = ("sentence", "step", "label", "probability", "side", "position", "token", "relevance")
 COARSE = "CoarseFeatureAttributionSequenceOutput"  # one number a word, in inseq
-By = Literal["sum", "mean", "max"]
-Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """One explained sentence pair, on the model's subwords.
 
@@ -82,6 +91,15 @@ class Explanation:
             ] or ["not explained"]
             lines.append(f"{label:<{width}}  {probability:.2f}  {', '.join(words)}")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Return a line: whose it is, its source, and how many steps it has."""
+        return f"<{self.title} of {self.source!r}: {len(self.labels)} steps>"
+
+    @property
+    def source(self) -> str:
+        """The source as text, with the sentences around it."""
+        return _text(self.source_tokens)
 
     def _repr_html_(self) -> str:
         """Return the matrix as HTML, which a notebook shows."""
@@ -133,22 +151,20 @@ class Explanation:
         Raises:
             XnmtError: pandas is not installed.
         """
-        pandas = import_extra("pandas", "frames")
+        frame: pd.DataFrame = Explanations([self]).to_frame().drop(columns="sentence")
+        return frame
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of `to_frame`."""
         sides = [("source", self.source_tokens, self.source_TS)]
         if self.prefix_TT is not None:
             sides.append(("prefix", self.target_tokens, self.prefix_TT))
-        steps = enumerate(zip(self.labels, self.probabilities.tolist(), strict=True))
-        rows = [
-            (step, label, probability, side, place, tokens[place], score)
-            for step, (label, probability) in steps
-            for side, tokens, scores_TX in sides
-            for place, score in enumerate(scores_TX[step].tolist())
-            # A word that the step cannot see has no relevance, and no row.
-            if score == score
-        ]
-        columns = ["step", "label", "probability", "side", "position", "token", "relevance"]
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=columns)
-        return frame
+        for step, decision in enumerate(zip(self.labels, self.probabilities.tolist(), strict=True)):
+            for side, tokens, scores_TX in sides:
+                for place, score in enumerate(scores_TX[step].tolist()):
+                    # A word that the step cannot see has no relevance, and no row.
+                    if score == score:
+                        yield step, *decision, side, place, tokens[place], score
 
     def in_words(self) -> Explanation:
         """Return it in words: sums over a word's pieces, means over the pieces that are explained.
@@ -156,8 +172,8 @@ class Explanation:
         The probability of a word is the product of its pieces'.
         """
         return self.over(
-            _word_spans(self.source_tokens, self.source_words),
-            _word_spans(self.target_tokens, self.target_words),
+            word_spans(self.source_tokens, self.source_words),
+            word_spans(self.target_tokens, self.target_words),
         )
 
     def over(
@@ -176,14 +192,14 @@ class Explanation:
         """
         if by not in ("sum", "mean", "max"):
             raise XnmtError(unknown("way to join relevance", by, ("sum", "mean", "max")))
-        columns = _groups(source, len(self.source_tokens), "source")
-        words = _groups(target, len(self.target_tokens), "target")
+        columns = cover(source, len(self.source_tokens), "source")
+        words = cover(target, len(self.target_tokens), "target")
         before = len(self.target_tokens) - len(self.labels)  # tokens of a context, without steps
         # A span that reaches from a context into the sentence has the steps of the sentence alone.
-        steps = [group for start, stop in words if (group := _steps(start, stop, before))]
+        steps = [group for start, stop in words if (group := steps_of(start, stop, before))]
         prefix_TT = None
         if self.prefix_TT is not None:
-            joined_TT = _joined(self.prefix_TT, steps, words, by)
+            joined_TT = join_scores(self.prefix_TT, steps, words, by)
             first = len(words) - len(steps)
             # A span's own first words do not belong to its prefix.
             visible = torch.ones(joined_TT.shape, dtype=torch.bool).tril(first - 1)
@@ -191,30 +207,34 @@ class Explanation:
         products = [self.probabilities[start:stop].prod() for start, stop in steps]
         return replace(
             self,
-            source_tokens=[_join(self.source_tokens[a:b]) for a, b in columns],
-            target_tokens=[_join(self.target_tokens[a:b]) for a, b in words],
-            labels=[_join(self.labels[a:b]) for a, b in steps],
+            source_tokens=[join_pieces(self.source_tokens[a:b]) for a, b in columns],
+            target_tokens=[join_pieces(self.target_tokens[a:b]) for a, b in words],
+            labels=[join_pieces(self.labels[a:b]) for a, b in steps],
             probabilities=torch.stack(products),
-            source_TS=_joined(self.source_TS, steps, columns, by),
+            source_TS=join_scores(self.source_TS, steps, columns, by),
             prefix_TT=prefix_TT,
             source_words=None,
             target_words=None,
         )
 
-    def save(self, path: str | Path, format: str = "inseq") -> None:
-        """Write it as another tool's file.
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whose suffix says the format.
+
+        `.json` is inseq's: `inseq.FeatureAttributionOutput.load` reads and shows it, and
+        `load_explanations` reads it back to the last digit. inseq's columns are the target's words,
+        so that labels that are other words stand in `info`. `.csv` and `.parquet` hold the rows
+        of `to_frame`, `.html` and `.svg` the matrix.
 
         Args:
             path: the file.
-            format: `inseq`: JSON that `inseq.FeatureAttributionOutput.load` reads and shows, and
-                `load_explanations` reads back to the last digit. inseq's columns are the target's
-                words, so that labels that are other words stand in `info` alone.
 
         Raises:
-            XnmtError: the format is unknown.
+            XnmtError: the suffix is of no format.
         """
-        if format not in FORMATS:
-            raise XnmtError(unknown("format", format, FORMATS))
+        Explanations([self]).save(path)
+
+    def inseq_fields(self) -> dict[str, Any]:
+        """Return what inseq's file holds of it."""
         length, steps = len(self.target_tokens), len(self.labels)
         fields: dict[str, Any] = {
             "source": self.source_tokens,
@@ -229,64 +249,95 @@ class Explanation:
         if self.prefix_TT is not None:
             # The decoder's start is seen by every step, and has no relevance.
             fields[OF_TARGET] = np.vstack([np.zeros((1, steps)), self.prefix_TT.numpy().T])
-        texts = [Tokens.of([t for t in tokens if t != EOS_TOKEN], False).text
-                 for tokens in (self.source_tokens, self.target_tokens)]  # fmt: skip
-        info = {
-            "attribution_method": self.explainer or "relevance",
-            "attributed_fn": PROBABILITY,
-            "attribute_target": self.prefix_TT is not None,
-            "input_texts": texts[:1],
-            "generated_texts": texts[1:],
-            "step_scores": [PROBABILITY],
-            OURS: {"labels": self.labels},
+        return fields
+
+
+class Explanations(list[Explanation]):
+    """A list of explanations, one a sentence, which prints, shows and saves all of them."""
+
+    def __str__(self) -> str:
+        """Return the text of each under its source."""
+        return "\n\n".join(f"{each.source}\n{each}" for each in self)
+
+    def _repr_html_(self) -> str:
+        """Return their matrices as HTML, which a notebook shows."""
+        return draw(each.panel(each.source) for each in self)
+
+    def show(self) -> None:
+        """Show the matrices in a notebook, and elsewhere print the texts."""
+        show(self)
+
+    def in_words(self) -> Explanations:
+        """Return each in words; see `Explanation.in_words`."""
+        return Explanations(each.in_words() for each in self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows of each `Explanation.to_frame`; `sentence` counts them from 0.
+
+        Raises:
+            XnmtError: pandas is not installed.
+        """
+        pandas = import_extra("pandas", "frames")
+        frame: pd.DataFrame = pandas.DataFrame(self._columns())
+        return frame
+
+    def _columns(self) -> dict[str, list[Any]]:
+        rows = [(number, *row) for number, each in enumerate(self) for row in each.rows()]
+        columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
+        return {name: list(column) for name, column in zip(COLUMNS, columns, strict=True)}
+
+    def save(self, path: str | Path) -> None:
+        """Write all to one file, whose suffix says the format; see `Explanation.save`.
+
+        An `.svg` holds one sentence.
+
+        Raises:
+            XnmtError: the suffix is of no format, or several sentences are for one picture.
+        """
+        path = Path(path)
+        save = {
+            ".json": self._save_inseq,
+            ".csv": self._save_table,
+            ".parquet": self._save_table,
+            ".html": self._save_page,
+            ".svg": self._save_picture,
         }
-        write_file(Path(path), info, [fields], COARSE)
+        if path.suffix.lower() not in save:
+            raise XnmtError(f"{path}: the suffix says the format; known are {', '.join(save)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save[path.suffix.lower()](path)
+
+    def _save_inseq(self, path: Path) -> None:
+        info = {
+            "attribution_method": ", ".join(
+                dict.fromkeys(e.explainer or "relevance" for e in self)
+            ),
+            "attributed_fn": PROBABILITY,
+            "attribute_target": all(each.prefix_TT is not None for each in self),
+            "input_texts": [each.source for each in self],
+            "generated_texts": [_text(each.target_tokens) for each in self],
+            "step_scores": [PROBABILITY],
+            OURS: [{"labels": each.labels, "explainer": each.explainer} for each in self],
+        }
+        write_file(path, info, [each.inseq_fields() for each in self], COARSE)
+
+    def _save_table(self, path: Path) -> None:
+        table = pa.table(self._columns())
+        if path.suffix.lower() == ".parquet":
+            write_table(table, path)
+        else:
+            with replacing(path) as temporary:
+                write_csv(table, temporary)
+
+    def _save_page(self, path: Path) -> None:
+        write_atomically(path, page(each.panel(each.source) for each in self))
+
+    def _save_picture(self, path: Path) -> None:
+        if len(self) != 1:
+            problem = f"a picture holds one sentence, and there are {len(self)}"
+            raise XnmtError(f"{path}: {problem}; save one of them, or all as .html")
+        write_atomically(path, picture(self[0].panel(self[0].title)))
 
 
-def _groups(spans: Sequence[Span], length: int, side: str) -> list[Span]:
-    """Return spans and the tokens between them, in order, which cover all places.
-
-    Raises:
-        XnmtError: a span lies outside of this side, or overlaps another one.
-    """
-    spans = sorted((int(start), int(stop)) for start, stop in spans)
-    for start, stop in spans:
-        if not 0 <= start < stop <= length:
-            raise XnmtError(f"{side} span ({start}, {stop}): there are tokens 0 to {length}")
-    for (_, stop), (start, other) in pairwise(spans):
-        if start < stop:
-            raise XnmtError(f"{side} span ({start}, {other}): overlaps the one before it")
-    inside = {place for start, stop in spans for place in range(start, stop)}
-    single = [(place, place + 1) for place in range(length) if place not in inside]
-    return sorted([*spans, *single])
-
-
-def _steps(start: int, stop: int, before: int) -> Span | None:
-    """Return the rows of a target span; None where it is of a context alone."""
-    return (max(start - before, 0), stop - before) if stop > before else None
-
-
-def _joined(scores_TX: Tensor, steps: Sequence[Span], words: Sequence[Span], by: By) -> Tensor:
-    """Return scores of spans of words, averaged over the explained ones of spans of steps."""
-    joins: dict[By, Callable[..., Tensor]] = {"sum": torch.sum, "mean": torch.mean}
-    join = joins.get(by, torch.amax)
-    columns = torch.stack([join(scores_TX[:, a:b], dim=1) for a, b in words], dim=1)
-    return torch.stack([columns[a:b].nanmean(0) for a, b in steps])
-
-
-def _word_spans(pieces: Sequence[str], words: Sequence[int] | None) -> list[Span]:
-    """Return the pieces of each word of more than one; by their marks where words are unknown."""
-    if words is None:
-        # EOS and markers are words of their own, also behind a piece that may go on.
-        special = [piece.startswith("<") for piece in pieces]
-        by_marks = zip(Tokens.of(pieces, False).words, special, strict=True)
-        words = [NO_WORD if is_special else word for word, is_special in by_marks]
-    tokens = tokens_of_pieces(words)
-    starts = [n for n, token in enumerate(tokens) if not n or token != tokens[n - 1]]
-    spans = pairwise([*starts, len(words)])
-    return [(start, stop) for start, stop in spans if stop - start > 1]
-
-
-def _join(pieces: Sequence[str]) -> str:
-    """Return pieces as one token; the last keeps its mark, since a span may end within a word."""
-    return "".join([*(piece.removesuffix(CONTINUED) for piece in pieces[:-1]), *pieces[-1:]])
+def _text(tokens: Sequence[str]) -> str:
+    return Tokens.of([token for token in tokens if token != EOS_TOKEN], False).text

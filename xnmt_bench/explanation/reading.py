@@ -11,11 +11,11 @@ import torch
 from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY, Inseq
 from xnmt_bench.dumps.inseq_file import read_file, read_tensor, read_tokens
 from xnmt_bench.errors import DataError
-from xnmt_bench.explanation.explanation import OURS, Explanation
+from xnmt_bench.explanation.explanation import OURS, Explanation, Explanations
 from xnmt_bench.words import Weighed
 
 
-def load_explanations(path: str | Path) -> list[Explanation]:
+def load_explanations(path: str | Path) -> Explanations:
     """Return the explanations of an inseq file, one a sentence; see `Explanation.save`.
 
     Args:
@@ -27,12 +27,13 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     path = Path(path)
     content = read_file(path)
     saved = content.info.get(OURS)
-    if isinstance(saved, dict) and len(content.sequences) == 1:
+    if isinstance(saved, list):
+        sentences = [fields for _, fields in content.sequences]
         try:
-            return [_as_saved(content.sequences[0][1], saved, content.info)]
+            return Explanations(_as_saved(*each) for each in zip(sentences, saved, strict=True))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(path, None, "not as save() writes an explanation") from None
-    dump, explanations = Inseq(path), list[Explanation]()
+            raise DataError(path, None, "not as save() writes explanations") from None
+    dump, explanations = Inseq(path), Explanations()
     for sentence in dump:
         if isinstance(sentence, DataError):
             raise sentence
@@ -40,7 +41,7 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     return explanations
 
 
-def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any]) -> Explanation:
+def _as_saved(fields: dict[str, Any], saved: dict[str, Any]) -> Explanation:
     """Return what `save` wrote, to the last digit; it holds NaN where a step is not explained."""
     prefix = fields[OF_TARGET]
     explanation = Explanation(
@@ -50,7 +51,7 @@ def _as_saved(fields: dict[str, Any], saved: dict[str, Any], info: dict[str, Any
         torch.from_numpy(read_tensor(fields["step_scores"][PROBABILITY])).float(),
         torch.from_numpy(read_tensor(fields[OF_SOURCE]).T.copy()).float(),
         None if prefix is None else torch.from_numpy(read_tensor(prefix)[1:].T.copy()).float(),
-        str(info["attribution_method"]),
+        str(saved["explainer"]),
     )
     steps, prefix_TT = len(explanation.labels), explanation.prefix_TT
     shapes = [explanation.probabilities.shape, explanation.source_TS.shape]

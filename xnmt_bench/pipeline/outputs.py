@@ -22,6 +22,7 @@ from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.passages import SEARCHED
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
 from xnmt_bench.progress import inside
@@ -162,7 +163,7 @@ class Translations(Lazy):
         places = self.texts.places(name)[self.texts.order(name)[:sentences]]
         if not self.texts.context.target:  # nothing has to be translated before anything else
             places = np.zeros_like(places)
-        shards, room = _shards(places), Room(None, cpu=3000, each=2**20)
+        shards, room = _shards(places), Room(None, **SEARCHED)
         paths = [folder / f"{name}.{number:05}.part" for number in range(len(shards))]
 
         def make(numbers: Sequence[int]) -> Iterator[int]:

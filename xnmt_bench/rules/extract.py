@@ -17,7 +17,7 @@ from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import PAD, SPECIAL, current_start
 from xnmt_bench.device import Precision, Room, arithmetic, device_of
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, decide, follow
+from xnmt_bench.explainers.base import TARGET_BYTES, TOGETHER, Explainer, decide, follow
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import buckets
@@ -34,7 +34,6 @@ Scenario = Literal["teacher_forcing", "real", "golden"]
 TEACHER_FORCING: Scenario = "teacher_forcing"  # the reference's context, the model's own label
 REAL: Scenario = "real"  # the context and the labels are the model's own translation
 GOLDEN: Scenario = "golden"  # the reference's context, the reference's label
-SMALL = 1024  # target ids of a batch that keep a processor busy
 LABELLING = {TEACHER_FORCING: decide, REAL: follow, GOLDEN: follow}
 
 
@@ -190,7 +189,7 @@ def _sharded(
     What is left to do on the host is done while the device goes on.
     """
     numbers = range(options.shards(sentences)) if numbers is None else numbers
-    room = Room(options.batch_tokens, cpu=SMALL, each=2**22)  # bytes a target id
+    room = Room(options.batch_tokens, cpu=TOGETHER, each=TARGET_BYTES)
 
     def computed(shard: int, members: range, batch_tokens: int) -> list[tuple[list[int], Future]]:
         parts = batches(model, split, members, batch_tokens, gold)
@@ -239,7 +238,7 @@ def batches(
     """Yield sentences of like length on the model's device, with their indices in the split."""
     lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
     # Where a device holds all at once, short sentences would be padded to the longest.
-    batch_tokens = min(batch_tokens, max(SMALL, int(lengths.sum()) // 4))
+    batch_tokens = min(batch_tokens, max(TOGETHER, int(lengths.sum()) // 4))
     for group in buckets(lengths, np.arange(len(members)), batch_tokens):
         indices = [members[i] for i in group.tolist()]
         batch = model.collate([(split.source[i], split.target[i]) for i in indices])
