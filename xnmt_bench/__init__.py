@@ -5,44 +5,57 @@ explainer = xnmt_bench.load_explainer("prediction_difference")
 [explanation] = explainer(model, ["Der Hund schläft."])
 print(explanation)
 
-table = xnmt_bench.benchmark(model, [("Der Hund schläft.", "The dog is sleeping.")])
+xnmt_bench.translate(model, ["Der Hund schläft."])
+xnmt_bench.benchmark(model, [("Der Hund schläft.", "The dog is sleeping.")]).show()
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import typing
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+if typing.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
 
+    from xnmt_bench.corpora.passage import Passage
     from xnmt_bench.device import Device
     from xnmt_bench.explainers.base import Explainer
-    from xnmt_bench.explanation import Comparison, Explanation
+    from xnmt_bench.explanation import Comparison, Explanation, Explanations
     from xnmt_bench.frames import Results
     from xnmt_bench.nmt.base import NMTModel
+    from xnmt_bench.notebook import BenchmarkTable
 
+__version__ = "0.1.0"
 __all__ = [
+    "__version__",
     "benchmark",
     "compare",
+    "from_inseq",
     "load",
     "load_explainer",
     "load_explanations",
     "load_model",
     "results",
+    "translate",
 ]
 
 # What a function needs is imported when it is called, so that importing the package costs nothing.
 
 
-def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
+def __dir__() -> list[str]:
+    """Return what completion offers: what the package is used by, without its imports."""
+    return [*__all__, "__doc__"]
+
+
+def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
     """Open a translation model, ready to be explained; a line on stderr says what was found.
 
     Args:
         path: the name of a shipped system (`tatoeba_de_en`), a folder that `train.py` or
             `save_pretrained` wrote, a fairseq checkpoint, or a model's name on Hugging Face's hub.
-        device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for a GPU where there is one.
+        device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for a GPU where there is one, as on the
+            command line.
         options: of the reader: `source_language` and `target_language` of a model that reads many
             languages, `prefix` of T5, `data` and codes of fairseq.
 
@@ -55,6 +68,26 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
 
 
 load_model = load
+
+
+def translate(model: NMTModel, sources: Iterable[str | Passage], beam: int = 4) -> list[str]:
+    """Translate sentences in batches; a bar shows from two seconds on.
+
+    Args:
+        model: an open model, from `load`.
+        sources: the sentences; passages, of a system that reads the sentences around each.
+        beam: hypotheses that are kept; 1 is greedy.
+
+    Returns:
+        Their translations, in their order.
+
+    Raises:
+        XnmtError: the model is not open, or a sentence is no text or longer than the model reads.
+    """
+    from xnmt_bench.nmt.passages import read_passages, require_model, translate_passages
+
+    passages = translate_passages(require_model(model), read_passages(sources), beam)
+    return [passage.target for passage in passages]
 
 
 def load_explainer(name: str, **options: Any) -> Explainer:
@@ -89,7 +122,7 @@ def compare(explanations: Iterable[Explanation] | Mapping[str, Explanation]) -> 
     return compare(explanations)
 
 
-def load_explanations(path: str | Path) -> list[Explanation]:
+def load_explanations(path: str | Path) -> Explanations:
     """Return the explanations of a file that inseq, or `Explanation.save`, wrote.
 
     Args:
@@ -101,6 +134,20 @@ def load_explanations(path: str | Path) -> list[Explanation]:
     from xnmt_bench.explanation import load_explanations
 
     return load_explanations(path)
+
+
+def from_inseq(attributions: Any) -> Explanations:
+    """Return the explanations in an object of inseq's, as `load_explanations` does of its file.
+
+    Args:
+        attributions: what `model.attribute(...)` of inseq returned, or a list of its sentences.
+
+    Raises:
+        XnmtError: it is something else, or a sentence of it cannot be read.
+    """
+    from xnmt_bench.explanation import from_inseq
+
+    return from_inseq(attributions)
 
 
 def results(
@@ -124,25 +171,28 @@ def results(
 
 def benchmark(
     model: NMTModel | str | Path,
-    corpus: Sequence[tuple[str, str]] | Mapping[str, Sequence[tuple[str, str]]],
-    explainers: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
-    judges: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("base",),
+    corpus: Iterable[tuple[str, str]] | Mapping[str, Iterable[tuple[str, str]]],
+    explainers: Iterable[str | Explainer | type[Explainer]]
+    | Mapping[str, Mapping[str, Any]]
+    | None = None,
+    judges: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("base",),
     **options: Any,
-) -> pa.Table:
+) -> BenchmarkTable:
     """Measure the fidelity of explainers of a model (Li et al. 2020) on sentence pairs.
 
     Args:
         model: an open model, or what `load` opens.
         corpus: (source, target) pairs to be tested on; or `{"test": pairs, "train": pairs}`, where
             a judge or an explainer learns from training pairs.
-        explainers: their names, or their names with their options; four of them if not given.
-        judges: the same of judges: `base`, `own`, `evalx`, `base_tuned`, `kl`,
+        explainers: names, explainers or classes of explainers, or names with their options; four of
+            them if not given.
+        judges: names, or names with their options: `base`, `own`, `evalx`, `base_tuned`, `kl`,
             `base_swapped`, `evalx_states`.
         options: `k`, `seed`, `store` (a folder that keeps results), and `changes` to the rest of
             the configuration; see `xnmt_bench.notebook.benchmark`.
 
     Returns:
-        A row for each explainer and judge, with the columns of `fidelity.csv`.
+        The table, which prints and shows itself with its verdict; `to_frame()` gives its rows.
 
     Raises:
         XnmtError: a name or an option is wrong, there is nothing to learn from, or a row failed.

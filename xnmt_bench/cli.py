@@ -24,7 +24,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandat
 from xnmt_bench.errors import ConfigError, XnmtError
 from xnmt_bench.help import choices_of
 from xnmt_bench.overrides import parse, texts
-from xnmt_bench.registry import KINDS, LISTS, OURS, entries, load, options, unknown
+from xnmt_bench.registry import KINDS, LISTS, OURS, entries, explainer_of, load, options, unknown
 
 CHOOSE_SYSTEM = {"nmt", "corpus", "experiment", "store"}  # with any of them the user has chosen
 # How the program ends: the command line is invalid, or the work failed.
@@ -202,6 +202,19 @@ def _register_plugins(arguments: Sequence[str]) -> None:
         group = groups[kind]
         package = f"{group}.{name}" if group in LISTS else None
         ConfigStore.instance().store(group=group, name=name, node=node, package=package)
+
+
+def resolve_explainers(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the names here of explainers that other tools call otherwise."""
+    resolved = []
+    for argument in arguments:
+        override = parse(argument)
+        if override is not None and override.key_or_group == "explainer":
+            for name in texts(override):
+                here = explainer_of(name)
+                argument = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", here, argument)
+        resolved.append(argument)
+    return resolved
 
 
 def unknown_choices(arguments: Sequence[str], conf: Path) -> list[str]:

@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import distribution, packages_distributions
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
+from secrets import token_hex
 
 # Imports are followed inside these rooms: the code there decides what an explainer, a judge or a
 # reader of another tool's weights gives. Elsewhere, and of the architectures in `nmt`, which no
@@ -26,21 +27,25 @@ def code_hash(cls: type) -> str:
     plug-in into all that its author may edit: its own distribution, modules that are not
     installed, and those installed with `pip install -e`.
 
+    A class of a notebook has no file, so that its hash is drawn: each new definition is other code.
+
     Returns:
         16 hexadecimal digits.
     """
+    if _file_of(cls.__module__) is None:
+        return _drawn(cls)
     code_by_module: dict[str, str] = {}
     waiting = [cls.__module__]
     while waiting:
         module = waiting.pop()
         if module in code_by_module or not _is_followed(module, cls.__module__):
             continue
-        spec = _spec_of(module)
-        # A name inside a module, a namespace package, or compiled code.
-        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        # None for a name inside a module, a namespace package, or compiled code.
+        if (file := _file_of(module)) is None:
             continue
-        code_by_module[module], imports = _parse(Path(spec.origin).read_text(encoding="utf-8"))
-        waiting += _imported_modules(imports, spec)
+        code_by_module[module], imports = _parse(file.read_text(encoding="utf-8"))
+        spec = _spec_of(module)
+        waiting += _imported_modules(imports, spec.parent if spec else "")
     # Sorted by name: the order of imports changes nothing.
     code = "".join(code_by_module[module] for module in sorted(code_by_module))
     return hashlib.sha256(code.encode()).hexdigest()[:16]
@@ -75,6 +80,20 @@ def _is_editable(name: str) -> bool:
     """Return whether a distribution was installed with `pip install -e`."""
     described = distribution(name).read_text("direct_url.json") or "{}"
     return bool(json.loads(described).get("dir_info", {}).get("editable"))
+
+
+@cache
+def _drawn(cls: type) -> str:
+    """Return what stands for the code of a class without a file, in this process."""
+    return token_hex(8)
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the Python file of a module; None where it has none."""
+    spec = _spec_of(module)
+    # A script that runs has no specification, but its file.
+    file = spec.origin if spec else getattr(sys.modules.get(module), "__file__", None)
+    return Path(file) if file and file.endswith(".py") else None
 
 
 def _spec_of(module: str) -> ModuleSpec | None:
@@ -112,14 +131,17 @@ def _drop_docstrings(tree: ast.Module) -> None:
 
 
 def _imported_modules(
-    imports: Sequence[ast.Import | ast.ImportFrom], spec: ModuleSpec
+    imports: Sequence[ast.Import | ast.ImportFrom], package: str | None
 ) -> Iterator[str]:
-    """Yield the full name of each imported module; of `from a import b` both `a` and `a.b`."""
+    """Yield the full name of each module that one of a package imports.
+
+    Of `from a import b` these are both `a` and `a.b`.
+    """
     for node in imports:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         else:
-            base = resolve_name("." * node.level + (node.module or ""), spec.parent)
+            base = resolve_name("." * node.level + (node.module or ""), package)
             yield base
             # Only a package can hold modules, and only a package has a path.
             if hasattr(sys.modules.get(base), "__path__"):

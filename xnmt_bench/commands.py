@@ -18,6 +18,7 @@ from xnmt_bench.cli import (
     guarded,
     prepare,
     refused,
+    resolve_explainers,
     submitted_failure,
 )
 from xnmt_bench.composition import read_signatures
@@ -58,7 +59,8 @@ def _command(name: str) -> None:
     added = default_system(sys.argv[1:]) if name == "evaluate" else []
     # Hydra names the log by it, also where the script has another name.
     added.append(f"hydra.job.name={name}")
-    sys.argv[1:] = flags_first([*map(quoted, sys.argv[1:]), *added])
+    arguments = resolve_explainers([*map(quoted, sys.argv[1:]), *added])
+    sys.argv[1:] = flags_first(arguments)
     if {"-m", "--multirun"} & set(sys.argv[1:]):
         sys.argv[1:] = defer_to_jobs(sys.argv[1:])
     logging.raiseExceptions = False  # a log that cannot be written ends no training

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from omegaconf import DictConfig, OmegaConf
@@ -15,45 +17,57 @@ from xnmt_bench.commands import CONF
 from xnmt_bench.composition import load_choice
 from xnmt_bench.corpora.sentence import SPLITS
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.errors import ConfigError, XnmtError
+from xnmt_bench.errors import ConfigError, XnmtError, import_extra
+from xnmt_bench.explainers.base import Explainer
+from xnmt_bench.explanation.drawing import show
 from xnmt_bench.measuring.bootstrap import sign
 from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.opening import load
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import read_settings
-from xnmt_bench.registry import KINDS, entries, options, unknown
+from xnmt_bench.progress import bar, in_notebook
+from xnmt_bench.registry import KINDS, entries, explainer_of, options, unknown
 from xnmt_bench.registry import load as load_class
 from xnmt_bench.report.report import collect
-from xnmt_bench.report.table import csv_columns
+from xnmt_bench.report.standing import standings_of
+from xnmt_bench.report.summary import Summary, to_html, to_text
+from xnmt_bench.report.summary import show as print_summary
+from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.report.verdict import verdict
 from xnmt_bench.run import draws, measure
 from xnmt_bench.schema import check
 from xnmt_bench.store import Store, fingerprint, write_atomically
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Pair = tuple[str, str]
 DEFAULT_EXPLAINERS = ("attention", "gradient_norm", "prediction_difference", "random")
+Named = Mapping[str, Mapping[str, Any]]  # options by name
 UNKNOWN = ("source", "target")  # languages of a model that does not name them
 
 
 def benchmark(
     model: NMTModel | str | Path,
     corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]],
-    explainers: Sequence[str] | Mapping[str, Mapping[str, Any]] = DEFAULT_EXPLAINERS,
-    judges: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("base",),
+    explainers: Named | Iterable[str | Explainer | type[Explainer]] = DEFAULT_EXPLAINERS,
+    judges: Named | Iterable[str] = ("base",),
     k: int = 1,
     seed: int = 0,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> pa.Table:
+) -> BenchmarkTable:
     """Measure the fidelity of explainers of a model (Li et al. 2020) on sentence pairs.
 
     Args:
         model: an open model, or what `load` opens.
         corpus: (source, target) pairs to be tested on; or `{"test": pairs, "train": pairs}`, where
             a judge or an explainer learns from training pairs.
-        explainers: their names, or their names with their options.
+        explainers: names, explainers, classes of explainers, or names with their options.
         judges: the same of judges.
         k: words a side in a rule.
         seed: of explainers that draw, and of judges that are trained.
@@ -62,8 +76,7 @@ def benchmark(
             `{"proxy.training.max_epochs": 5}`.
 
     Returns:
-        A row for each explainer and judge, with the columns of `fidelity.csv`: `explainer`,
-        `instantiation` (the judge), `ppl`, `ppl_low`, `ppl_high` and the rest.
+        A row for each explainer and judge, and what they say of the explainers.
 
     Raises:
         ConfigError: an option is wrong; each fault is a line.
@@ -78,17 +91,15 @@ def benchmark(
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
         config = _configure(opened, splits, folder, k, seed, changes or {})
-        config.judge = {n: _node("judges", n, o) for n, o in _with_options(judges).items()}
+        config.judge = dict(_nodes("judges", judges))
         for judge in config.judge if "train" not in splits else ():
             if load_class("judges", judge).learns_from != "nothing":
                 _refuse_learner(judge)
         # One store, so that labels and shared judges are made once for all explainers.
         artefacts = Store(folder / "store")
         jobs = []
-        for name, phi in _with_options(explainers).items():
-            config.explainer = {"name": name, "phi": _node("explainers", name, phi)}
-            if "seed" in config.explainer.phi and "seed" not in phi:
-                config.explainer.phi.seed = seed
+        for name, phi in _nodes("explainers", explainers, seed):
+            config.explainer = {"name": name, "phi": phi}
             check(config)
             job = Job(read_settings(config), store=artefacts)
             job.system.use(opened)
@@ -96,8 +107,10 @@ def benchmark(
                 _refuse_learner(name)
             jobs.append(job)
         # All are checked before the first, which may take hours.
-        for job in jobs:
-            errors += measure(metric, job, measured)
+        with bar(len(jobs), "benchmark", "explainers") as progress:
+            for job in jobs:
+                errors += measure(metric, job, measured)
+                progress.update()
         # After all explainers: in a store that is kept, the work of the others is then done.
         if errors:
             raise errors[0]
@@ -109,9 +122,57 @@ def benchmark(
             return sign(metric, m, bootstrap) in measured.signatures
 
         scored = collect(metric, Path(config.results), bootstrap, is_wanted)
-        columns = csv_columns(metric)
-        rows = [{name: row.row.get(name) for name in columns} for row in scored]
-    return pa.table({name: _column([row[name] for row in rows]) for name in columns})
+        standings = standings_of(metric, scored, bootstrap)
+        return BenchmarkTable(
+            _as_arrow([row.row for row in scored], csv_columns(metric)),
+            [summary for _, summary in tables(metric, scored, (), standings)],
+            list(verdict(metric, scored, standings)),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class BenchmarkTable:
+    """What a benchmark measured.
+
+    Attributes:
+        arrow: a row for each explainer and judge, with the columns of `fidelity.csv`: `explainer`,
+            `instantiation` (the judge), `ppl`, `ppl_low`, `ppl_high` and the rest.
+        summaries: the tables for readers.
+        verdict: what a test says of each explainer, a sentence a judge.
+    """
+
+    arrow: pa.Table
+    summaries: Sequence[Summary]
+    verdict: Sequence[str]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame.
+
+        Raises:
+            XnmtError: pandas is not installed.
+        """
+        import_extra("pandas", "frames")
+        frame: pd.DataFrame = self.arrow.to_pandas()
+        return frame
+
+    def __repr__(self) -> str:
+        """Return the tables as text, and the verdict under them."""
+        return "\n".join([*map(to_text, self.summaries), *self.verdict])
+
+    def _repr_html_(self) -> str:
+        """Return the tables as HTML, and the verdict under them."""
+        return "".join(
+            [*map(to_html, self.summaries), *(f"<p>{escape(text)}</p>" for text in self.verdict)]
+        )
+
+    def show(self) -> None:
+        """Show tables and verdict in a notebook; elsewhere print them, as wide as the terminal."""
+        if in_notebook():
+            show(self)
+            return
+        for summary in self.summaries:
+            print_summary(summary)
+        print(*self.verdict, sep="\n")
 
 
 def _read_splits(corpus: Iterable[Pair] | Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
@@ -199,12 +260,48 @@ def _configure(
     return composed
 
 
-def _with_options(
-    names: Sequence[str] | Mapping[str, Mapping[str, Any]],
-) -> Mapping[str, Mapping[str, Any]]:
-    if isinstance(names, str):
-        raise XnmtError(f"{names!r}: should be a list of names")
-    return names if isinstance(names, Mapping) else {name: {} for name in names}
+def _nodes(kind: str, chosen: Any, seed: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the configuration node of each thing that is chosen.
+
+    Args:
+        kind: of the registry.
+        chosen: names, objects or classes; or options by name.
+        seed: of those that draw and have no seed of their own.
+
+    Raises:
+        XnmtError: a name or an option is unknown, or something else was given.
+    """
+    if isinstance(chosen, str | type | Explainer):
+        raise XnmtError(f"{chosen!r}: should be in a list: [{chosen!r}]")
+    with_options = (
+        chosen.items() if isinstance(chosen, Mapping) else ((each, {}) for each in chosen)
+    )
+    for each, settings in with_options:
+        if isinstance(each, str):
+            name = explainer_of(each) if kind == "explainers" else each
+            node = _node(kind, name, settings)
+            if kind == "explainers" and "seed" in node and "seed" not in settings:
+                node["seed"] = seed
+            yield name, node
+        elif kind == "explainers":
+            yield _of_object(each)
+        else:
+            raise XnmtError(f"{each!r}: should be the name of a judge")
+
+
+def _of_object(explainer: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and the configuration node of an explainer, or of a class of explainers."""
+    if isinstance(explainer, type) and issubclass(explainer, Explainer):
+        explainer = explainer()
+    if not isinstance(explainer, Explainer):
+        raise XnmtError(f"{explainer!r}: should be an explainer, its class or its name")
+    cls = type(explainer)
+    if "<locals>" in cls.__qualname__:
+        raise XnmtError(f"{cls.__name__}: define the class outside of functions")
+    value = f"{cls.__module__}:{cls.__qualname__}"
+    declared = {point.value: name for name, point in entries("explainers").items()}
+    target = value.replace(":", ".")
+    return declared.get(value, explainer.name), {"_target_": target, **explainer.options}
 
 
 def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,6 +316,10 @@ def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _refuse_learner(name: str) -> NoReturn:
     """Refuse a judge or an explainer that learns, where there is nothing to learn from."""
     raise XnmtError(f'{name} learns from training pairs: give {{"test": ..., "train": ...}}')
+
+
+def _as_arrow(rows: Sequence[TableRow], columns: Sequence[str]) -> pa.Table:
+    return pa.table({name: _column([row.get(name) for row in rows]) for name in columns})
 
 
 def _column(values: list[Any]) -> pa.Array:

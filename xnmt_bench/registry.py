@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -56,6 +58,50 @@ LISTS = ("metric", "judge", "analysis")  # groups of which several are chosen
 GIVEN = {kind.group: kind.hidden for kind in KINDS.values() if kind.group}
 GIVEN |= {"nmt": ("path", "device", "clusters"), "corpus": (), "logger": ()}
 
+# Names of other tools and of papers, and the explainer here that does the same up to a norm or a
+# scale.
+ALIASES = {
+    "saliency": "gradient_norm",
+    "gradient": "gradient_norm",
+    "vanilla_gradient": "gradient_norm",
+    "grad_norm": "gradient_norm",
+    "input_x_gradient": "weighted_gradient",
+    "gradient_x_input": "weighted_gradient",
+    "input_times_gradient": "weighted_gradient",
+    "occlusion": "prediction_difference",
+    "feature_ablation": "prediction_difference",
+    "leave_one_out": "prediction_difference",
+    "layer_attention": "attention",
+    "cross_attention": "attention",
+    "attention_weights": "attention",
+    "attention_rollout": "rollout",
+    "layer_integrated_gradients": "integrated_gradients",
+    "shap": "shapley",
+    "shapley_value_sampling": "shapley",
+    "shapley_values": "shapley",
+    "alti_plus": "alti",
+}
+# Methods that are not here, and those that answer a like question.
+SIMILAR = {
+    "deep_lift": ("integrated_gradients", "weighted_gradient"),
+    "deeplift": ("integrated_gradients", "weighted_gradient"),
+    "layer_deep_lift": ("integrated_gradients", "weighted_gradient"),
+    "gradient_shap": ("integrated_gradients", "shapley"),
+    "layer_gradient_x_activation": ("weighted_gradient",),
+    "discretized_integrated_gradients": ("integrated_gradients",),
+    "sequential_integrated_gradients": ("integrated_gradients",),
+    "smooth_grad": ("gradient_norm", "integrated_gradients"),
+    "smoothgrad": ("gradient_norm", "integrated_gradients"),
+    "guided_backprop": ("gradient_norm", "weighted_gradient"),
+    "deconvolution": ("gradient_norm", "weighted_gradient"),
+    "kernel_shap": ("shapley", "lime"),
+    "reagent": ("prediction_difference",),
+    "lrp": ("cp_lrp",),
+    "attnlrp": ("cp_lrp",),
+    "fast_align": ("lexicon", "gold_alignment"),
+    "giza": ("lexicon", "gold_alignment"),
+}
+
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
 
@@ -84,6 +130,22 @@ def entries(kind: str) -> dict[str, EntryPoint]:
             both = f"{first.value} and {point.value}"
             raise XnmtError(f"two things are called {KINDS[kind].noun} {point.name!r}: {both}")
     return by_name
+
+
+@cache  # so that a name is explained once
+def explainer_of(name: str) -> str:
+    """Return the name here of an explainer that other tools call otherwise; say so on stderr."""
+    here = ALIASES.get(snake_case(name))
+    if here is None or name in entries("explainers"):
+        return name
+    print(f"{name} is {here} here", file=sys.stderr)
+    return here
+
+
+def snake_case(name: str) -> str:
+    """Return a class's name as the command line has names: `InputXGradient`, `input_x_gradient`."""
+    words = name if name.isupper() else re.sub(r"(?<=[a-zA-Z])(?=[A-Z])", "_", name)
+    return re.sub("[- ]", "_", words).lower()
 
 
 def load(kind: str, name: str) -> Any:
@@ -164,6 +226,9 @@ def target_of(name: str) -> Any:
 def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
     """Return the message for a name that is not there: what was meant, or all there are."""
     names = sorted(names_there)
+    # By meaning first: letters take `deep_lift` for anything.
+    if like := [known for known in SIMILAR.get(snake_case(name), ()) if known in names]:
+        return f"no {noun} {name!r}; like it are {' and '.join(like)}"
     if near := get_close_matches(name, names, n=3):  # else all names are listed
         return f"no {noun} {name!r}; did you mean {' or '.join(near)}?"
     return f"no {noun} {name!r}; there are {', '.join(names)}"
@@ -185,6 +250,9 @@ def load_explainer(name: str, **phi_options: Any) -> Any:
         ConfigError: an option has a wrong value or no such name; each fault is a line.
         XnmtError: as `create`.
     """
+    if not isinstance(name, str):
+        raise XnmtError(f"load_explainer: {name!r} is no name; give one, such as 'attention'")
+    name = explainer_of(name)
     # As on the command line: an unknown `removal` would be one of the others in silence.
     plain = {option: _plain(value) for option, value in phi_options.items()}
     if problems := list(faults(section(load("explainers", name)), plain)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from xnmt_bench.nmt.passages import (
     translate_passages,
 )
 from xnmt_bench.progress import bar
+from xnmt_bench.registry import snake_case
 
 TOGETHER = 1024  # target ids of a batch that keep a processor busy
 TARGET_BYTES = 2**22  # of memory, for each target id of a batch
@@ -140,7 +140,7 @@ class Explainer(ABC):
     @property
     def name(self) -> str:
         """Its class's name as the command line has names, such as `prediction_difference`."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        return snake_case(type(self).__name__)
 
     def prepare(self, train: EncodedSplit) -> Mapping[str, np.ndarray] | None:
         """Return what it learns from the training split before it explains; None for nothing."""

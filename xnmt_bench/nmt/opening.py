@@ -14,6 +14,7 @@ from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.hub import download, refuse_missing_path
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
+from xnmt_bench.registry import ALIASES, entries
 
 # `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
 FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5"}
@@ -30,7 +31,7 @@ DESCRIPTIONS = {
 }
 
 
-def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
+def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
     """Open a translation model, ready to be explained; a line on stderr says what was found.
 
     Args:
@@ -44,6 +45,12 @@ def load(path: str | Path, device: Device = "cpu", **options: Any) -> NMTModel:
         ConfigError: this machine has no such device.
         XnmtError: no model is there, it is of no family that can be read, or an option is missing.
     """
+    if not isinstance(path, str | Path):
+        problem = "is an open model already" if isinstance(path, NMTModel) else "is no path or name"
+        raise XnmtError(f"load: {path!r:.60} {problem}")
+    if not isinstance(device, str) or device in entries("explainers") or device in ALIASES:
+        advice = f"load_explainer({device!r}) gives an explainer"
+        raise XnmtError(f"load: {device!r} stands in the place of a device; {advice}")
     family = find_family(str(path))
     try:
         model = _open(str(path), family, options)
