@@ -3,10 +3,12 @@
 import csv
 import json
 import os
+import pickle
 import pydoc
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -16,12 +18,16 @@ import xnmt_bench
 from support.configurations import configure
 from support.forked_commands import command, must_run
 from support.paths import DATA, ROOT
-from xnmt_bench.cli import default_system
+from xnmt_bench.cli import default_system, resolve_explainers
+from xnmt_bench.code_hash import code_hash
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain
+from xnmt_bench.explainers.attention import Attention
+from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.loading import SHIPPED, load_model, shipped_names
 from xnmt_bench.nmt.opening import find_family
 from xnmt_bench.pipeline.settings import read_settings
+from xnmt_bench.registry import ALIASES, SIMILAR, entries
 
 PAIRS = [
     ("the dog sleeps .", "der Hund schläft ."),
@@ -100,6 +106,10 @@ def test_slips_of_load_name_what_to_do(tmp_path, system_folder, monkeypatch):
         xnmt_bench.load(system_folder, prefix="x")
     with pytest.raises(XnmtError, match="no option 'src_lang' of fairseq"):
         xnmt_bench.load(checkpoint, src_lang="de")
+    with pytest.raises(XnmtError, match=r"load_explainer\('saliency'\) gives an explainer"):
+        xnmt_bench.load(system_folder, "saliency")
+    with pytest.raises(XnmtError, match="is no path or name"):
+        xnmt_bench.load([system_folder])
     with pytest.raises(ConfigError, match="device=gpu: no such device"):
         xnmt_bench.load(system_folder, device="gpu")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries for long
@@ -133,6 +143,139 @@ def test_a_source_alone_is_translated_first(loaded_model):
     assert torch.equal(alone.source_TS, forced.source_TS)
 
 
+def test_many_sentences_give_what_each_gives_by_itself(loaded_model):
+    sources, targets = zip(*PAIRS, strict=True)
+    for name in ("attention", "gradient_norm", "prediction_difference"):
+        explainer = xnmt_bench.load_explainer(name)
+        together = explainer(loaded_model, iter(sources), iter(targets))
+        for explanation, pair in zip(together, PAIRS, strict=True):
+            [single] = explainer(loaded_model, [pair])
+            assert explanation.source_tokens == single.source_tokens
+            assert explanation.labels == single.labels
+            for part in ("probabilities", "source_TS", "prefix_TT"):
+                ours, theirs = getattr(explanation, part), getattr(single, part)
+                torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def test_translations_are_those_that_are_explained(loaded_model):
+    sources = [source for source, _ in PAIRS]
+    translations = xnmt_bench.translate(loaded_model, (source for source in sources), beam=2)
+    explained = xnmt_bench.load_explainer("attention")(loaded_model, sources, beam=2)
+    texts = ["".join(e.target_tokens[:-1]).replace("▁", " ").strip() for e in explained]
+    assert translations == texts
+    assert xnmt_bench.translate(loaded_model, []) == []
+    assert xnmt_bench.load_explainer("attention")(loaded_model, []) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ("tatoeba_de_en", ["a"]),
+            r"model: 'tatoeba_de_en' is a name; open it with xnmt_bench\.lo",
+        ),
+        ((torch.nn.Linear(1, 1), ["a"]), "model: a Linear is no model of this package; open one w"),
+        ((None, ["a"], "b"), r"give a list of targets: \['b'\]"),
+        ((None, ["a"], ["b", "c"]), "2 targets for 1 sources; give one for each"),
+        (
+            (None, [["a"], ["b"]]),
+            r"sentence 1 is \['a'\], not a source or a \(source, target\) pair",
+        ),
+        ((None, ["a", " "]), "sentence 2 is empty"),
+        ((None, [("a", "")]), "target 1 is empty"),
+        ((None, [("a", "b")], ["c"]), "sentence 1 has two targets"),
+        ((None, ["a"], [None]), "target 1 is None, not a text"),
+    ],
+)
+def test_slips_of_a_call_are_named(loaded_model, arguments, problem):
+    model, *texts = arguments
+    with pytest.raises(XnmtError, match=problem):
+        xnmt_bench.load_explainer("attention")(model or loaded_model, *texts)
+
+
+def test_a_sentence_that_is_too_long_is_named(loaded_model, monkeypatch):
+    monkeypatch.setattr(loaded_model, "longest_source", 4)
+    with pytest.raises(
+        XnmtError, match=r"sentence 2 has \d+ source tokens; the model reads at most"
+    ):
+        xnmt_bench.translate(loaded_model, ["dog", "the dog sees the cat and the child ."])
+
+
+def test_names_of_other_tools_are_understood_and_said_once(capsys):
+    for _ in range(2):
+        for name in ("saliency", "InputXGradient", "Occlusion"):
+            xnmt_bench.load_explainer(name)
+    assert set(capsys.readouterr().err.splitlines()) <= {
+        "saliency is gradient_norm here",
+        "InputXGradient is weighted_gradient here",
+        "Occlusion is prediction_difference here",
+    }
+    assert type(xnmt_bench.load_explainer("saliency")).__name__ == "GradientNorm"
+    assert all(here in entries("explainers") for here in ALIASES.values())
+    assert all(here in entries("explainers") for like in SIMILAR.values() for here in like)
+    with pytest.raises(XnmtError, match="like it are integrated_gradients and weighted_gradient"):
+        xnmt_bench.load_explainer("DeepLift")
+    with pytest.raises(XnmtError, match="'attention'"):
+        xnmt_bench.load_explainer(["attention"])
+
+
+def test_names_of_other_tools_work_on_the_command_line():
+    assert resolve_explainers(["-m", "explainer=saliency,attention,occlusion", "k=1"]) == [
+        "-m", "explainer=gradient_norm,attention,prediction_difference", "k=1",
+    ]  # fmt: skip
+    assert resolve_explainers(["explainer.phi.of=saliency"]) == ["explainer.phi.of=saliency"]
+
+
+def test_completion_offers_what_users_call():
+    assert sorted(dir(xnmt_bench)) == [
+        "__doc__", "__version__", "benchmark", "compare", "from_inseq", "load", "load_explainer",
+        "load_explanations", "load_model", "results", "translate",
+    ]  # fmt: skip
+    assert all(hasattr(xnmt_bench, name) for name in dir(xnmt_bench))
+    assert xnmt_bench.__version__ == version("xnmt_bench")
+
+
+def test_an_explainer_shows_its_options():
+    assert repr(Attention(0)) == "Attention(layer=0, heads='mean')"
+    assert pickle.loads(pickle.dumps(Attention(0))).options == {"layer": 0, "heads": "mean"}
+
+
+class WordLength(Explainer):
+    """Relevance is the length of a piece: an explainer without a package."""
+
+    def __init__(self, sign: int = 1) -> None:
+        self.sign = sign
+
+    def relevance(self, model, batch):
+        source_BS = batch.source_BS * float(self.sign)
+        steps = batch.target_BT.shape[1]
+        source_BTS = source_BS[:, None].expand(-1, steps, -1)
+        return Relevance.of_inputs(
+            batch, source_BTS, source_BTS.new_ones(*batch.target_BT.shape, steps)
+        )
+
+
+def test_benchmark_takes_explainers_and_classes(loaded_model):
+    chosen = [Attention(layer=0), WordLength, WordLength(-1), "random"]
+    table = xnmt_bench.benchmark(loaded_model, PAIRS, chosen)
+    names = {name for name in table.arrow["explainer"].to_pylist() if name}
+    assert names == {"attention[layer=0]", "word_length", "word_length[sign=-1]", "random"}
+    assert "explainer" in repr(table) and "By Base" in repr(table)
+    assert table._repr_html_().count("<table") == len(table.summaries)
+
+    class Local(WordLength):
+        pass
+
+    with pytest.raises(XnmtError, match="Local: define the class outside of functions"):
+        xnmt_bench.benchmark(loaded_model, PAIRS, [Local])
+
+
+def test_code_of_a_notebook_is_never_taken_for_older_code():
+    first = type("Typed", (WordLength,), {"__module__": "__main__2"})
+    second = type("Typed", (WordLength,), {"__module__": "__main__2"})
+    assert code_hash(first) == code_hash(first) != code_hash(second)
+
+
 def test_an_explanation_prints_a_line_for_each_step(loaded_model):
     [explanation] = xnmt_bench.load_explainer("prediction_difference")(loaded_model, PAIRS[:1])
     lines = str(explanation).splitlines()
@@ -150,8 +293,8 @@ def test_an_explanation_prints_a_line_for_each_step(loaded_model):
 
 def test_benchmark_gives_the_numbers_of_the_command_line(loaded_model, system_folder, tmp_path):
     table = xnmt_bench.benchmark(loaded_model, PAIRS, ["gradient_norm", "random"], seed=3)
-    rows = {(r["explainer"], r["instantiation"]): r for r in table.to_pylist()}
-    assert {"base", "unigram", "nmt"} == {judge for _, judge in rows}
+    rows = {(r["explainer"], r["instantiation"]): r for r in table.arrow.to_pylist()}
+    assert {"base", "nmt"} == {judge for _, judge in rows}
     for side, language in enumerate(("en", "de")):
         lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
         for split in ("train", "valid", "test"):
@@ -178,18 +321,18 @@ def test_benchmark_trains_judges_and_keeps_its_store(loaded_model, tmp_path):
     table = xnmt_bench.benchmark(
         loaded_model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options
     )
-    assert "evalx_sa" in table["instantiation"].to_pylist()
+    assert "evalx_sa" in table.arrow["instantiation"].to_pylist()
     stored = sorted(path.name for path in (tmp_path / "store").glob("*/*"))
     again = xnmt_bench.benchmark(
         loaded_model, corpus, {"lexicon": {}}, {"evalx": {}}, k=1, **options
     )
     assert sorted(path.name for path in (tmp_path / "store").glob("*/*")) == stored
-    assert again["ppl"].equals(table["ppl"])
+    assert again.arrow["ppl"].equals(table.arrow["ppl"])
     # Another call has rows and texts of its own.
     for pairs in (PAIRS[:2], iter(PAIRS[:1])):
         fewer = xnmt_bench.benchmark(loaded_model, pairs, ["random"], store=tmp_path)
-        assert fewer["explainer"].to_pylist().count("random") == 1
-        assert set(fewer["explainer"].to_pylist()) == {"random", ""}
+        assert fewer.arrow["explainer"].to_pylist().count("random") == 1
+        assert set(fewer.arrow["explainer"].to_pylist()) == {"random", ""}
     assert len(list((tmp_path / "text").iterdir())) == 3
 
 
@@ -197,7 +340,7 @@ def test_a_seed_of_an_explainer_is_its_own(loaded_model, tmp_path):
     explainers = {"random": {"seed": 7}}
     table = xnmt_bench.benchmark(loaded_model, PAIRS, explainers, store=tmp_path)
     seeded = xnmt_bench.benchmark(loaded_model, PAIRS, ["random"], seed=7, store=tmp_path)
-    rows = (row for t in (table, seeded) for row in t.to_pylist())
+    rows = (row for t in (table, seeded) for row in t.arrow.to_pylist())
     ppl = {row["explainer"]: row["ppl"] for row in rows if row["explainer"].startswith("random")}
     # The column holds the seed of the call, so that the name holds another one.
     assert ppl["random[seed=7]"] == ppl["random"]
@@ -205,7 +348,7 @@ def test_a_seed_of_an_explainer_is_its_own(loaded_model, tmp_path):
 
 def test_a_row_that_is_not_applicable_stands_in_the_table(loaded_model):
     table = xnmt_bench.benchmark(loaded_model, PAIRS[:2], ["gold_alignment"])
-    rows = {r["explainer"]: r for r in table.to_pylist()}
+    rows = {r["explainer"]: r for r in table.arrow.to_pylist()}
     assert rows["gold_alignment"]["ppl"] is None
 
 
@@ -215,7 +358,7 @@ def test_a_whole_number_of_numpy_is_one():
 
 def test_what_another_explainer_would_learn_decides_for_an_altered_one(loaded_model):
     table = xnmt_bench.benchmark(loaded_model, PAIRS[:2], ["noisy"])
-    assert any(name.startswith("noisy") for name in table["explainer"].to_pylist())
+    assert any(name.startswith("noisy") for name in table.arrow["explainer"].to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -234,7 +377,7 @@ def test_slips_in_an_explainers_options_are_named(options, problem):
 
 @pytest.mark.parametrize("pairs", ["the dog sleeps .", PAIRS[0]])
 def test_one_text_or_pair_alone_is_refused(loaded_model, pairs):
-    with pytest.raises(XnmtError, match=r"give a list of pairs: \["):
+    with pytest.raises(XnmtError, match=r"give a list of sentences: \["):
         xnmt_bench.load_explainer("attention")(loaded_model, pairs)
 
 
@@ -252,7 +395,7 @@ def test_one_text_or_pair_alone_is_refused(loaded_model, pairs):
         ((PAIRS, {"diluted": {"by": "frequency_code"}}), {}, "diluted learns from training pairs"),
         (({"tests": PAIRS},), {}, "needs pairs as 'test'"),
         ((PAIRS, {"attention": {"head": 1}}), {}, "did you mean heads"),
-        ((PAIRS, "attention"), {}, "should be a list of names"),
+        ((PAIRS, "attention"), {}, r"should be in a list: \['attention'\]"),
         ((PAIRS, ["attention"]), {"k": 0}, "k=0: should be greater"),
         ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
     ],

@@ -20,6 +20,7 @@ from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import ConfigError, XnmtError, import_extra
 from xnmt_bench.explainers.base import Explainer
 from xnmt_bench.explanation.drawing import show
+from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.bootstrap import sign
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import TableRow
@@ -118,8 +119,9 @@ def benchmark(
         bootstrap = draws(jobs[-1].settings)
 
         def is_wanted(m: Measurement) -> bool:
-            # The store may hold rows of other calls.
-            return sign(metric, m, bootstrap) in measured.signatures
+            # The store may hold rows of other calls; and without training pairs, none are counted.
+            counted = "train" in splits or m.identity["instantiation"] != Unigram.name
+            return counted and sign(metric, m, bootstrap) in measured.signatures
 
         scored = collect(metric, Path(config.results), bootstrap, is_wanted)
         standings = standings_of(metric, scored, bootstrap)
@@ -252,6 +254,9 @@ def _configure(
     # Where the model already is: a benchmark must not move the caller's weights.
     config.device = str(next(model.parameters()).device)
     config.trainer.progress_bar = False
+    if "train" not in splits:
+        # The test pairs are written in its place, and would be found there.
+        config.doubts.shared_pairs = None
     for name, value in changes.items():
         if OmegaConf.select(config, name, default=KINDS) is KINDS:  # a value that no option has
             raise ConfigError([f"{name}: no such option"])

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 READER_GONE = 128 + 13  # as a shell reports a program that SIGPIPE ended, where `head` has gone
 # What tables and heatmaps have beside letters; a form is as wide as what it replaces.
 PLAIN_FORMS = {
-    **{"░": ".", "▒": ":", "▓": "*", "█": "#", "·": "'", "−": "-", "†": "+", "‡": "*"},
+    **{"░": ".", "▒": ":", "▓": "*", "█": "#", "·": "'", "×": "x", "−": "-", "†": "+", "‡": "*"},
     **{"▁": "_", "␣": "_", "–": "-", "…": "~", "“": '"', "”": '"', "’": "'", "←": "<", "→": ">"},
 }
 

@@ -425,7 +425,7 @@ def test_the_best_of_each_place_and_result_is_emphasised(tmp_path):
              for name, result, *cells in lines}  # fmt: skip
     best = "prediction_difference"
     assert {key: n for key, n in stars.items() if n} == {
-        (best, "Base"): 1, (best, "FN"): 1, (best, "SA"): 3,
+        (best, "Base"): 1, (best, "own FN"): 1, (best, "own SA"): 3,
     }  # fmt: skip
     assert len(stars) == 4 * 3
 

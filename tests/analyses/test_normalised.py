@@ -109,7 +109,7 @@ def test_blind_rows_stand_behind_the_others(tmp_path, sentence_log_p):
     )
     assert [line.cells[0].text for line in result.summary.lines] == ["half", "lexicon (blind)"]
     assert [line.cells[-1].rank is None for line in result.summary.lines] == [False, True]
-    assert "normalised FN" in result.figure.axes[0].get_xlabel()
+    assert "normalised own FN" in result.figure.axes[0].get_xlabel()
 
 
 def test_the_figure_is_of_the_last_judge_there_is(tmp_path, sentence_log_p):
@@ -122,7 +122,7 @@ def test_the_figure_is_of_the_last_judge_there_is(tmp_path, sentence_log_p):
     result = Normalised(samples=20).analyse(
         panels(Fidelity(), collect(Fidelity(), tmp_path, Draws(9, 0)))
     )
-    assert "normalised SA" in result.figure.axes[0].get_xlabel()
+    assert "normalised own SA" in result.figure.axes[0].get_xlabel()
     _, labels = result.figure.axes[0].get_legend_handles_labels()
     assert labels == ["best"]
 

@@ -1,5 +1,6 @@
 """One explained sentence as text, picture, table and file, and in words and spans of its tokens."""
 
+import csv
 import math
 import os
 import subprocess
@@ -8,13 +9,14 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 import xnmt_bench
 from support.paths import ROOT
 from xnmt_bench.errors import DataError, XnmtError
-from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.explanation import Explanation, Explanations
 
 NAN = math.nan
 INSEQ = ROOT / "tests" / "fixtures" / "inseq"
@@ -216,7 +218,7 @@ def test_round_trip(tmp_path, prefix):
     if prefix:
         # A step that the explainer left out.
         explanation.source_TS[1], explanation.prefix_TT[1] = NAN, NAN
-    explanation.save(tmp_path / "x.json", format="inseq")
+    explanation.save(tmp_path / "x.json")
     [read] = xnmt_bench.load_explanations(tmp_path / "x.json")
     assert same(read, explanation)
 
@@ -253,9 +255,52 @@ def test_of_inseq():
     assert "door" in str(first.in_words())
 
 
+def test_several_sentences_are_read_back_as_they_were(tmp_path):
+    several = Explanations([made(), made(prefix=False, explainer="attention")])
+    several.save(tmp_path / "x.json")
+    read = xnmt_bench.load_explanations(tmp_path / "x.json")
+    assert len(read) == 2 and all(map(same, read, several))
+
+
+def test_tables_hold_the_rows_of_the_frame(tmp_path):
+    several = Explanations([made(), made(prefix=False)])
+    several.save(tmp_path / "x.csv")
+    several.save(tmp_path / "x.parquet")
+    with (tmp_path / "x.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    # What a step cannot see has no row.
+    assert len(lines) == len(rows) == 2 * 16 + (0 + 1 + 2 + 3)
+    for line, row in zip(lines, rows, strict=True):
+        assert line.keys() == row.keys()
+        assert line["token"] == row["token"]
+        assert float(line["relevance"]) == row["relevance"]
+    assert [row["sentence"] for row in rows].count(1) == 16
+    frame = pytest.importorskip("pandas").read_parquet(tmp_path / "x.parquet")
+    assert frame.equals(several.to_frame())
+
+
+def test_pictures_and_pages_by_suffix(tmp_path):
+    made().save(tmp_path / "x.svg")
+    root = ElementTree.parse(tmp_path / "x.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    both = Explanations([made(), made()])
+    both.save(tmp_path / "folder" / "x.HTML")
+    page = (tmp_path / "folder" / "x.HTML").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and page.count("<svg") == 2
+    with pytest.raises(XnmtError, match="a picture holds one sentence, and there are 2"):
+        both.save(tmp_path / "x.svg")
+
+
+def test_several_print_each_under_its_source():
+    text = str(Explanations([made(), made()]))
+    assert text.count("door big\n") == 2
+    assert repr(made()) == "<prediction difference of 'door big': 4 steps>"
+
+
 def test_other_formats_and_bad_files(tmp_path):
-    with pytest.raises(XnmtError, match="format 'csv'"):
-        made().save(tmp_path / "x.csv", format="csv")
+    with pytest.raises(XnmtError, match=r"x\.docx: the suffix says the format; known are .json"):
+        made().save(tmp_path / "x.docx")
     made().save(tmp_path / "x.json")
     text = (tmp_path / "x.json").read_text()
     (tmp_path / "x.json").write_text(text.replace('"labels": [', '"label": ['))

@@ -48,7 +48,7 @@ def test_the_figure_shows_every_number(tmp_path):
     assert 99.0 in {float(line.get_xdata()[0]) for line in ax.lines}  # the reference
     assert "toy en-de" in ax.get_title() and "k = 1" in ax.get_title()
     [legend] = figure.legends
-    assert {text.get_text() for text in legend.get_texts()} == {"Base", "SA", "unigram"}
+    assert {text.get_text() for text in legend.get_texts()} == {"Base", "own SA", "unigram"}
     svg, png = save_figure(figure, tmp_path / "deep" / "fidelity")
     assert svg.read_text().startswith("<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")

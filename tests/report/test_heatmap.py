@@ -149,7 +149,7 @@ def test_the_terminal_shows_words_labels_and_shades():
     [dog] = [line for line in lines if line.strip().startswith("▁dog")]
     assert "▒▒▒▒▒" in dog and "−████" in dog
     assert "0.90" in buffer.getvalue()
-    assert "·" in next(line for line in lines if line.strip().startswith("▁Hund") and "·" in line)
+    assert "×" in next(line for line in lines if line.strip().startswith("▁Hund") and "×" in line)
 
 
 def test_heatmaps_without_prefix_words(tmp_path):

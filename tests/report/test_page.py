@@ -37,7 +37,7 @@ def test_blocks_are_apart_and_intervals_can_go_under_their_number():
 def opened_page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
     shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
-    sentences, columns = ["By SA: nothing beats every blind row."], {"SA": "a proxy"}
+    sentences, columns = ["By own SA: nothing beats every blind row."], {"own SA": "a proxy"}
     path = write_page(
         sentences, columns, shown, [], ["python train.py k=2"], tmp_path_factory.mktemp("page")
     )

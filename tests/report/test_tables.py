@@ -57,7 +57,7 @@ def test_explainers_go_from_the_most_faithful_to_the_least():
         row(5.0, explainer="gradient_norm"),
     ]
     assert [line[0] for line in texts(rows)] == ["attention", "gradient_norm", "random"]
-    assert summarise(rows).headings == ["explainer", "Base", "FN"]
+    assert summarise(rows).headings == ["explainer", "Base", "own FN"]
 
 
 def test_base_orders_what_has_no_proxy():
@@ -69,7 +69,15 @@ def test_base_orders_what_has_no_proxy():
 def test_instantiations_stand_in_the_papers_order():
     names = ["rn", "comb", "comb_valid", "own", "sa", "base", "fn"]
     rows = [row(instantiation=name) for name in names]
-    assert summarise(rows).headings == ["explainer", "Base", "FN", "RN", "SA", "own", "Comb"]
+    assert summarise(rows).headings == [
+        "explainer",
+        "Base",
+        "own FN",
+        "own RN",
+        "own SA",
+        "own own",
+        "Comb",
+    ]
 
 
 def test_what_all_lines_share_stands_in_the_title():
@@ -77,7 +85,7 @@ def test_what_all_lines_share_stands_in_the_title():
     assert "k = 1" in summarise([row()]).title
     assert "900 training sentences" in summarise([row()]).title
     both = summarise([row(k=2), row(k=1), row(k=1, nmt="rnn_search")])
-    assert both.headings == ["NMT", "k", "explainer", "FN"]
+    assert both.headings == ["NMT", "k", "explainer", "own FN"]
     assert "k = " not in both.title and "toy en-de" in both.title
     assert [[c.text for c in line.cells][:2] for line in both.lines] == [
         ["rnn_search", "1"],
@@ -176,7 +184,7 @@ def test_references_are_notes_and_generated_data_is_called_so():
     ]
     notes = summarise(rows).notes
     assert len(texts(rows)) == 1
-    assert summarise(rows).headings == ["explainer", "FN"]
+    assert summarise(rows).headings == ["explainer", "own FN"]
     assert "The toy corpus is generated data." in notes
     where = "toy en-de transformer"
     assert (
@@ -391,7 +399,7 @@ def test_kl_divergences_have_a_table_of_their_own(tmp_path):
     shown, _ = report(Fidelity(), rows, [], [{}], tmp_path, Tables())
     assert [s.name for s in shown] == ["fidelity", "fidelity_kl"]
     text = (tmp_path / "fidelity_kl.md").read_text()
-    assert text.startswith("| explainer | FN |")  # RN's was not measured
+    assert text.startswith("| explainer | own FN |")  # RN's was not measured
     assert "| attention | **0.50 [0.40, 0.60]** |" in text
     assert "KL" in shown[1].summary.title
     assert "KL" not in (tmp_path / "fidelity.md").read_text()

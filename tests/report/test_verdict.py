@@ -47,7 +47,7 @@ STANDINGS = [
 
 def test_the_three_words_stand_with_ratio_interval_and_p():
     assert list(verdict(METRIC, ROWS, STANDINGS)) == [
-        "By FN: better than every blind row: clear (0.50 [0.45, 0.55] times lexicon, p < 0.001); "
+        "By own FN: better than every blind row: clear (0.50 [0.45, 0.55] times lexicon, p < 0.001); "
         "not told apart from lexicon: near (0.97 [0.87, 1.07] times lexicon, p = 0.300); "
         "worse than lexicon: lost (3.00 [2.70, 3.30] times lexicon, p = 0.012); "
         "not tested, since it shares 12 units with lexicon, fewer than 20: short."
@@ -91,7 +91,7 @@ def test_each_judge_has_its_own_sentence_in_reading_order():
     rows = [*ROWS, row("clear", 9.0, 8.9, 9.1, "base")]
     base, fn = verdict(METRIC, rows, [{"base": {}, **STANDINGS[0]}])
     assert base == f"By Base: {NOTHING_BLIND}."
-    assert fn.startswith("By FN: better than every blind row")
+    assert fn.startswith("By own FN: better than every blind row")
 
 
 def test_systems_that_are_compared_have_no_verdict():
@@ -108,7 +108,7 @@ def test_every_column_of_a_table_says_what_it_is():
 
 def test_definitions_hold_the_judges_and_the_columns_with_numbers():
     texts = definitions([(METRIC, [row("clear", 2.0, 1.9, 2.1)])])
-    assert set(texts) == {"FN"}
+    assert set(texts) == {"own FN"}
 
 
 def test_a_heading_of_two_metrics_is_defined_for_each():
@@ -129,4 +129,4 @@ def test_what_no_table_shows_is_not_defined():
     keys = FIDELITY | {"explainer": "clear", "instantiation": "comb_valid"}
     rows = [row("clear", 2.0, 1.9, 2.1), scored(keys, {"ppl": 2.5}, **{"pivot": meaning})]
     assert "comb_valid" in METRIC.csv_only
-    assert [*definitions([(METRIC, rows)])] == ["FN"]
+    assert [*definitions([(METRIC, rows)])] == ["own FN"]

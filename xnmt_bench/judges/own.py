@@ -1,4 +1,4 @@
-"""Own proxies: each learns from the rules of the explainer that it judges, as in the paper."""
+"""The own proxy: it learns from the rules of the explainer that it judges, as in the paper."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Own(RuleProxy):
 
     @property
     def row_heading(self) -> str:
-        """The proxy's name as the paper writes it, such as SA."""
-        return self.family_heading
+        """Such as `own SA`."""
+        return f"own {self.family_heading}"
 
     @property
     def row_order(self) -> list[Any]:

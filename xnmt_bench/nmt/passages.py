@@ -33,7 +33,7 @@ def require_model(model: Any) -> NMTModel:
         return model
     if isinstance(model, str | Path):
         raise XnmtError(
-            f"model: {str(model)!r} is a name; open it: xnmt_bench.load({str(model)!r})"
+            f"model: {str(model)!r} is a name; open it with xnmt_bench.load({str(model)!r})"
         )
     advice = "open one with xnmt_bench.load"
     # As transformers keeps what its model was opened by.

@@ -69,7 +69,7 @@ def legend(explanations: Iterable[Explanation]) -> Text:
     if signed:
         words.append("blue: the word helps, ", HELPS)
         words.append(f"red and {HURT}: it hurts; ", HURTS)
-    return words.append("·: the step cannot see it")
+    return words.append("×: the step cannot see it")
 
 
 def _folds(labels: Sequence[str], room: int) -> Iterator[tuple[int, int]]:
@@ -149,7 +149,7 @@ def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
 def _cell(value: float) -> Text:
     """Colour words that help blue and words that hurt red, which have a sign too."""
     if value != value:  # NaN: the step cannot see this word
-        return Text("·", style="dim")
+        return Text("×", style="dim")
     shade = SHADES[round(abs(value) * (len(SHADES) - 1))]
     if value >= 0 or shade == " ":
         return Text(shade * WIDTH, style=HELPS)

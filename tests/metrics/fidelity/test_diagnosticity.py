@@ -84,7 +84,7 @@ def test_pairs_are_counted_and_ties_of_causes_left_out(tmp_path):
     assert rows["sa", "replaced"]["right"] == pytest.approx(4 / 5)
     texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
     assert result.summary.title == "Diagnosticity: judges and causes (transformer, k = 1)"
-    assert ["toy", "SA", "planted", "50", "6", "50", "4"] in [line[:7] for line in texts]
+    assert ["toy", "own SA", "planted", "50", "6", "50", "4"] in [line[:7] for line in texts]
 
 
 def test_pairs_removed_both_interventions_order_alike(tmp_path):

@@ -357,7 +357,7 @@ def test_a_sentence_for_each_judge(tmp_path):
     }
     assert "reads a code off the choice of words" in rows["sa"]["cannot_see"]
     assert "never met in training" in rows["base"]["cannot_see"]
-    [note] = [note for note in summary.notes if note.startswith("SA (toy): it says the same")]
+    [note] = [note for note in summary.notes if note.startswith("own SA (toy): it says the same")]
     assert "It cannot see the system: it learns labels from text" in note
 
 
@@ -374,7 +374,7 @@ def test_what_a_judge_costs_stands_beside(tmp_path):
     assert [rows["base"][name] for name in list(costs)[:2]] == [0, 0]
     assert np.isnan(rows["base"]["judging_seconds"])
     shown = {line.cells[1].text: [c.text for c in line.cells[-3:]] for line in summary.lines}
-    assert shown == {"SA": ["3,200", "25", "1.0"], "Base": ["0", "0", ""]}
+    assert shown == {"own SA": ["3,200", "25", "1.0"], "Base": ["0", "0", ""]}
 
 
 def test_every_judge_says_what_it_cannot_see():

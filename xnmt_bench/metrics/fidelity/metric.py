@@ -74,9 +74,9 @@ class Fidelity(SumMetric):
     setting_options = ()
     needs = "training sentences, where a judge or an explainer learns"
     reads_relevance = True
-    title = "Fidelity: perplexity of proxies"
+    title = "Fidelity: perplexity under judges"
     note = (
-        "PPL of the proxies on held-out decisions, with its 95 % bootstrap interval over "
+        "PPL: a judge's perplexity on held-out decisions, with its 95 % bootstrap interval over "
         "sentences; lower is more faithful."
     )
     keys = (
