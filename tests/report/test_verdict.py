@@ -47,7 +47,8 @@ STANDINGS = [
 
 def test_the_three_words_stand_with_ratio_interval_and_p():
     assert list(verdict(METRIC, ROWS, STANDINGS)) == [
-        "By own FN: better than every blind row: clear (0.50 [0.45, 0.55] times lexicon, p < 0.001); "
+        "By own FN: better than every blind row: clear "
+        "(0.50 [0.45, 0.55] times lexicon, p < 0.001); "
         "not told apart from lexicon: near (0.97 [0.87, 1.07] times lexicon, p = 0.300); "
         "worse than lexicon: lost (3.00 [2.70, 3.30] times lexicon, p = 0.012); "
         "not tested, since it shares 12 units with lexicon, fewer than 20: short."
