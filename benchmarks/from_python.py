@@ -3,7 +3,8 @@
     python benchmarks/from_python.py --source test.de --target test.en --sentences 200   # minutes
 
 A call for each sentence runs a batch of one; one call for all runs sentences of like length
-together. A pair is explained; a source is translated first. Seconds are processor time of one thread; both ways alternate,
+together. A pair is explained; a source is translated first. Seconds are processor time of one
+thread; both ways alternate,
 and each has the best of two runs.
 """
 

@@ -57,12 +57,16 @@ def test_notebooks_run(name):
 
 
 def check_five_minutes(cells):
-    assert "Schwester" in of_cell(cells, "print(explanation)")
+    assert "dog" in of_cell(cells, "xnmt_bench.translate")
+    assert "schläft" in of_cell(cells, "print(explanations[1])")
     # One picture, and three side by side.
     assert of_cell(cells, "= explainer(model").count("<svg") == 1
+    assert "GradientNorm(" in of_cell(cells, '"saliency"')
     assert of_cell(cells, "xnmt_bench.compare").count("<svg") == 3
     table = of_cell(cells, "xnmt_bench.benchmark")
-    assert all(name in table for name in ("attention", "prediction_difference", "random", "blind"))
+    assert all(name in table for name in ("attention", "prediction_difference", "random (blind)"))
+    assert "By Base" in table and "<table" in table
+    assert "ppl_low" in of_cell(cells, "to_frame()[")
     assert of_cell(cells, "load_explanations").strip().endswith("True")
 
 

@@ -69,7 +69,7 @@ def draw(panels: Iterable[Panel]) -> str:
     signed = any(bool((panel.weights_TX < 0).any()) for panel in panels)
     hurts = "; blue helps, vermilion hurts" if signed else ""
     note = f"Shade: of the step's greatest number{hurts}. Grey: the step cannot see the word."
-    figures = "".join(map(_figure, panels))
+    figures = "".join(map(draw_panel, panels))
     return f'{STYLE}<div class="xnmt">{figures}<p>{note}</p></div>'
 
 
@@ -81,7 +81,7 @@ def page(panels: Iterable[Panel]) -> str:
 
 def picture(panel: Panel) -> str:
     """Return a panel as an SVG file, in the colours of the reader's theme."""
-    opening, _, content = _figure(panel).partition(">")
+    opening, _, content = draw_panel(panel).partition(">")
     return f"{opening}>{SVG_STYLE}{content}\n"
 
 
@@ -95,7 +95,8 @@ def show(shown: Any) -> None:
     display(shown)
 
 
-def _figure(panel: Panel) -> str:
+def draw_panel(panel: Panel) -> str:
+    """Return a panel as an `svg` element, in the colours of `LIGHT` or `DARK`."""
     rows, columns = (list(map(_shortened, labels)) for labels in (panel.rows, panel.columns))
     first_x = LEFT + max(map(_width, rows), default=0)
     top = TOP + max((0.87 * _width(column) for column in columns), default=0)
