@@ -23,6 +23,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.vocabulary.subwords import UNK
 from xnmt_bench.errors import TRAIN_FIRST, ConfigError, MissingError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Explanation
+from xnmt_bench.explanation.figure import heatmap_figures
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.loading import SHIPPED, shipped
 from xnmt_bench.nmt.passages import context_of, translate_passages
@@ -31,7 +32,7 @@ from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.registry import instantiate, load_all, load_explainer
 from xnmt_bench.report.figure import save_parts
-from xnmt_bench.report.heatmap import heatmap_figures, legend, terminal_heatmaps
+from xnmt_bench.report.heatmap import legend, terminal_heatmaps
 from xnmt_bench.report.report import writable
 from xnmt_bench.schema import NO_SYSTEM
 
@@ -74,7 +75,8 @@ def explain(settings: Settings) -> None:
     console.print(legend(explanations.values()), "")
     results = settings.results_folder
     results.mkdir(parents=True, exist_ok=True)  # nothing may have been measured yet
-    for path in save_parts(heatmap_figures(explanations), writable(results) / "explanation"):
+    figures = heatmap_figures(each.panel(name) for name, each in explanations.items())
+    for path in save_parts(figures, writable(results) / "explanation"):
         console.print(f"written: {path}")
 
 

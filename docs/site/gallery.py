@@ -8,10 +8,10 @@ from pathlib import Path
 import xnmt_bench
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Explanation
+from xnmt_bench.explanation.figure import heatmap_figures
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import OURS, create, entries
 from xnmt_bench.report.figure import save_parts
-from xnmt_bench.report.heatmap import heatmap_figures
 
 SYSTEM = "tatoeba_de_en"
 SENTENCE = "Meine Schwester hat gestern ein rotes Auto gekauft ."
@@ -38,7 +38,7 @@ def write(folder: Path) -> str:
             without.append(f"- `{name}`: {outcome}")
             continue
         title = name.replace("_", " ")
-        save_parts(heatmap_figures({title: outcome}), folder / name)
+        save_parts(heatmap_figures([outcome.panel(title)]), folder / name)
         mark = " It is blind: it never asks the model." if explainer.blind else ""
         alt = f"Relevance of source words and earlier target words at each step, by {title}"
         drawn.append(f"## {name}\n\n{line}{mark}\n\n![{alt}]({name}.svg)")

@@ -288,6 +288,9 @@ def test_pictures_and_pages_by_suffix(tmp_path):
     both.save(tmp_path / "folder" / "x.HTML")
     page = (tmp_path / "folder" / "x.HTML").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>") and page.count("<svg") == 2
+    for suffix, beginning in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        made().save(tmp_path / f"x{suffix}")
+        assert (tmp_path / f"x{suffix}").read_bytes().startswith(beginning)
     with pytest.raises(XnmtError, match="a picture holds one sentence, and there are 2"):
         both.save(tmp_path / "x.svg")
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 from fontTools.ttLib import TTFont
 
-from xnmt_bench.report import fonts
+from xnmt_bench import pictures as fonts
 from xnmt_bench.report.figure import save_figure
 
 BUNDLED = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

@@ -10,16 +10,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from support.explanations import make_explanation
-from xnmt_bench.explainers.base import Explanation
+from xnmt_bench.explanation import Explanation
+from xnmt_bench.explanation.figure import FOLD, heatmap_figures, scaled
 from xnmt_bench.report.figure import save_figure, save_parts
-from xnmt_bench.report.heatmap import (
-    FOLD,
-    SHADES,
-    heatmap_figures,
-    legend,
-    scaled,
-    terminal_heatmaps,
-)
+from xnmt_bench.report.heatmap import SHADES, legend, terminal_heatmaps
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])
@@ -47,7 +41,7 @@ def test_the_greatest_of_a_step_is_the_darkest():
     buffer = io.StringIO()
     [block] = terminal_heatmaps("random", make_explanation(4, 2, prefix=False), 80)
     Console(file=buffer, width=80, color_system=None).print(block)
-    row = next(x for x in buffer.getvalue().splitlines() if x.startswith("▁source3"))
+    row = next(x for x in buffer.getvalue().splitlines() if x.startswith("source3"))
     assert row.split()[-1] == SHADES[-1] * 5  # 3 of 0 to 3, the step's greatest
 
 
@@ -59,7 +53,7 @@ def test_what_hurts_has_a_sign_that_no_colour_is_needed_for():
         console.print(block)
     rows = {row.split()[0]: row.split()[1:] for row in buffer.getvalue().splitlines()[3:]}
     assert rows["␣"] == ["−████"]  # 0 in the other step, which is blank
-    assert rows["▁source3"] == ["−░░░░", "█████"]
+    assert rows["source3"] == ["−░░░░", "█████"]
     assert "red and −: it hurts" in legend([signed]).plain
     attention = replace(signed, source_TS=signed.source_TS.abs())
     assert "hurts" not in legend([attention]).plain
@@ -86,23 +80,24 @@ def test_long_sentences_fold(words, steps, panels):
     """110 words in 2 parts and 60 prefix words in 1, for each of two parts of the steps."""
     assert FOLD == 60
     explained = make_explanation(words, steps)
-    [figure] = heatmap_figures({"attention": explained})
+    [figure] = heatmap_figures([explained.panel("attention")])
     drawn = [ax for ax in figure.axes if ax.images]
     assert len(drawn) == panels
     names = [text.get_text() for ax in drawn for text in ax.texts]
-    assert set(explained.source_tokens[1:]) <= set(names)
+    assert set(explained.readable(explained.source_tokens)) <= set(names)
     for ax in drawn:
         box = ax.get_position()
         assert 0 <= box.x0 < box.x1 <= 1
         assert 0 <= box.y0 < box.y1 <= 1
     first = drawn[0].images[0].get_array()
     assert first.shape == (min(steps, FOLD), min(words, FOLD))
-    assert torch.equal(torch.as_tensor(first), scaled(explained.source_TS)[:FOLD, :FOLD])
+    expected = scaled(explained.source_TS.double())[:FOLD, :FOLD]
+    assert torch.equal(torch.as_tensor(first), expected)
     plt.close(figure)
 
 
 def test_labels_stay_apart_and_inside_the_figure():
-    [figure] = heatmap_figures({"attention": make_explanation(30, 20)})
+    [figure] = heatmap_figures([make_explanation(30, 20).panel("attention")])
     renderer = figure.canvas.get_renderer()
     for ax in (ax for ax in figure.axes if ax.images):
         cells = ax.get_window_extent(renderer)
@@ -116,7 +111,7 @@ def test_labels_stay_apart_and_inside_the_figure():
 def test_dollars_are_no_formula(tmp_path):
     explained = make_explanation(3, 2)
     explained.source_tokens[:] = explained.labels[0], r"$\frac{$", "$5$"
-    for path in save_parts(heatmap_figures({r"a$\b$": explained}), tmp_path / "explanation"):
+    for path in save_parts(heatmap_figures([explained.panel(r"a$\b$")]), tmp_path / "explanation"):
         assert path.stat().st_size > 1000
 
 
@@ -146,14 +141,14 @@ def test_the_terminal_shows_words_labels_and_shades():
     Console(file=buffer, width=100).print(block)
     lines = buffer.getvalue().splitlines()
     assert "gradient norm" in lines[0]
-    [dog] = [line for line in lines if line.strip().startswith("▁dog")]
+    [dog] = [line for line in lines if line.strip().startswith("dog")]
     assert "▒▒▒▒▒" in dog and "−████" in dog
     assert "0.90" in buffer.getvalue()
-    assert "×" in next(line for line in lines if line.strip().startswith("▁Hund") and "×" in line)
+    assert "×" in next(line for line in lines if line.strip().startswith("Hund") and "×" in line)
 
 
 def test_heatmaps_without_prefix_words(tmp_path):
-    both = {"attention": little(prefix=False), "gradient_norm": little()}
+    both = [little(prefix=False).panel("attention"), little().panel("gradient_norm")]
     [figure] = heatmap_figures(both)
     assert len(figure.axes) == 4  # three panels and the scale
     for path in save_figure(figure, tmp_path / "explanation"):

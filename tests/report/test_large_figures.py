@@ -10,6 +10,7 @@ import pytest
 from support.example_rows import FIDELITY, scored
 from support.explanations import make_explanation
 from xnmt_bench.analyses.matrix_figure import Matrix, draw_matrices
+from xnmt_bench.explanation.figure import heatmap_figures
 from xnmt_bench.metrics.consistency import moves
 from xnmt_bench.metrics.fidelity import Fidelity, density, facets
 from xnmt_bench.metrics.fidelity.trial import figure as trial
@@ -21,7 +22,6 @@ from xnmt_bench.report.figure import (
     save_parts,
     shorten_all,
 )
-from xnmt_bench.report.heatmap import heatmap_figures
 from xnmt_bench.report.panels import panels
 
 MANY = 400
@@ -135,7 +135,7 @@ def test_long_names_stay_inside_the_figure():
 
 def test_a_long_passage_is_drawn_in_parts(tmp_path):
     passage = make_explanation(300, 250)
-    figures = list(heatmap_figures({"attention": passage, "rollout": passage}))
+    figures = list(heatmap_figures([passage.panel("attention"), passage.panel("rollout")]))
     assert len(figures) == 2
     for figure, name in zip(figures, ("attention", "rollout"), strict=True):
         assert max(figure.get_size_inches()) <= LARGEST
@@ -158,6 +158,6 @@ def test_parts_of_an_earlier_run_are_dropped(tmp_path):
 def test_a_long_word_leaves_room_for_the_others():
     words = ["Donau" * 200, "x" * 3000, "ja"]
     long = replace(make_explanation(3, 3), source_tokens=words, labels=words, target_tokens=words)
-    [figure] = heatmap_figures({"attention": long})
+    [figure] = heatmap_figures([long.panel("attention")])
     assert max(figure.get_size_inches()) < 15
     plt.close(figure)

@@ -54,6 +54,7 @@ class Panel:
         columns: X words, the source's first.
         sources: how many of them are of the source.
         weights_TX: their relevance; NaN where a step cannot see a word.
+        probabilities: of the steps, NaN for an unknown one; empty where none are shown.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Panel:
     columns: Sequence[str]
     sources: int
     weights_TX: np.ndarray
+    probabilities: Sequence[float] = ()
 
 
 def draw(panels: Iterable[Panel]) -> str:

@@ -75,9 +75,9 @@ class Explanation:
 
         Words of the prefix stand in angle brackets. Relevance has the explainer's own scale.
         """
-        prefix = [f"<{token}>" for token in self._readable(self.target_tokens)]
-        tokens = [*self._readable(self.source_tokens), *prefix]
-        labels = self._readable(self.labels)
+        prefix = [f"<{token}>" for token in self.readable(self.target_tokens)]
+        tokens = [*self.readable(self.source_tokens), *prefix]
+        labels = self.readable(self.labels)
         width = max(map(len, labels), default=0)
         parts = [self.source_TS] if self.prefix_TT is None else [self.source_TS, self.prefix_TT]
         rows = zip(labels, self.probabilities.tolist(), torch.cat(parts, dim=1), strict=True)
@@ -116,17 +116,18 @@ class Explanation:
 
     def panel(self, title: str) -> Panel:
         """Return its matrix, to be drawn under a title."""
-        columns, parts = self._readable(self.source_tokens), [self.source_TS]
+        columns, parts = self.readable(self.source_tokens), [self.source_TS]
         if self.prefix_TT is not None:
             # The last target word is in no prefix.
-            columns += self._readable(self.target_tokens)[:-1]
+            columns += self.readable(self.target_tokens)[:-1]
             parts.append(self.prefix_TT[:, :-1])
-        labels = self._readable(self.labels)
+        labels = self.readable(self.labels)
         weights_TX = torch.cat([part.double() for part in parts], dim=1).numpy()
-        return Panel(title, labels, columns, len(self.source_tokens), weights_TX)
+        probabilities = self.probabilities.tolist()
+        return Panel(title, labels, columns, len(self.source_tokens), weights_TX, probabilities)
 
-    def _readable(self, pieces: Sequence[str]) -> list[str]:
-        """Return pieces without marks; one that goes on with a word begins with a dot."""
+    def readable(self, pieces: Sequence[str]) -> list[str]:
+        """Return pieces of it without marks; one that goes on with a word begins with a dot."""
         # One mark anywhere settles the tool, also for a single label.
         tokens = (*self.source_tokens, *self.target_tokens)
         marked = any(token.startswith(WORD_START) for token in tokens)
@@ -223,7 +224,7 @@ class Explanation:
         `.json` is inseq's: `inseq.FeatureAttributionOutput.load` reads and shows it, and
         `load_explanations` reads it back to the last digit. inseq's columns are the target's words,
         so that labels that are other words stand in `info`. `.csv` and `.parquet` hold the rows
-        of `to_frame`, `.html` and `.svg` the matrix.
+        of `to_frame`, `.html`, `.svg`, `.png` and `.pdf` the matrix.
 
         Args:
             path: the file.
@@ -289,7 +290,7 @@ class Explanations(list[Explanation]):
     def save(self, path: str | Path) -> None:
         """Write all to one file, whose suffix says the format; see `Explanation.save`.
 
-        An `.svg` holds one sentence.
+        A picture (`.svg`, `.png`, `.pdf`) holds one sentence.
 
         Raises:
             XnmtError: the suffix is of no format, or several sentences are for one picture.
@@ -301,6 +302,8 @@ class Explanations(list[Explanation]):
             ".parquet": self._save_table,
             ".html": self._save_page,
             ".svg": self._save_picture,
+            ".png": self._save_picture,
+            ".pdf": self._save_picture,
         }
         if path.suffix.lower() not in save:
             raise XnmtError(f"{path}: the suffix says the format; known are {', '.join(save)}")
@@ -336,7 +339,13 @@ class Explanations(list[Explanation]):
         if len(self) != 1:
             problem = f"a picture holds one sentence, and there are {len(self)}"
             raise XnmtError(f"{path}: {problem}; save one of them, or all as .html")
-        write_atomically(path, picture(self[0].panel(self[0].title)))
+        panel = self[0].panel(self[0].title)
+        if path.suffix.lower() == ".svg":
+            write_atomically(path, picture(panel))
+        else:
+            from xnmt_bench.explanation.figure import save_panel  # slow to import
+
+            save_panel(panel, path)
 
 
 def _text(tokens: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from rich.cells import cell_len
 
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.fonts import fonts_for
+from xnmt_bench.pictures import LARGEST, LONGEST_NAME, fonts_for, shorten
 from xnmt_bench.report.panels import Panel, distinguish, pooled, sort_pivots
 
 log = logging.getLogger(__name__)
@@ -34,10 +34,9 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = (":", "--", "-.")
 LONGEST_SIDE = 8000  # pixels of a PNG
-LARGEST = 80.0  # inches of a side: more pixels than that have no readable letters
 ROOM = LARGEST - 10  # inches for axes, beside titles, labels and the legend
 MOST_LINES = 60  # of one axes, which colours and markers still tell apart
-LONGEST_NAME, LONGEST_TITLE = 40, 240  # letters
+LONGEST_TITLE = 240  # letters
 LETTER, WIDE_LETTER = 0.075, 0.085  # inches of a letter of a label: most of them, nearly all
 
 
@@ -47,14 +46,6 @@ def style(names: Sequence[str], name: str) -> dict[str, Any]:
     round_, place = divmod(sorted(names).index(name), len(PALETTE))
     # A colour that comes again has another marker.
     return {"color": PALETTE[place], "marker": SHAPES[(place + round_) % len(SHAPES)]}
-
-
-def shorten(text: str, most: int = LONGEST_NAME) -> str:
-    """Return a text with its middle left out, where it is wider than some number of letters."""
-    if (width := cell_len(text)) <= most:
-        return text
-    kept = (most - 1) * len(text) // width  # a Chinese character is two letters wide
-    return f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
 
 
 def shorten_all(texts: Iterable[str], most: int = LONGEST_NAME) -> dict[str, str]:

@@ -88,10 +88,10 @@ def report(
     first, with those of the other metrics.
     """
     # Heavy, and train draws none.
+    from xnmt_bench.explanation.figure import heatmap_figures
     from xnmt_bench.report.figure import interval_figure, save_figure, save_parts
     from xnmt_bench.report.heatmap import (
         as_explanation,
-        heatmap_figures,
         matrix_figure,
         print_weighed,
     )
@@ -120,7 +120,7 @@ def report(
     for caption, sentence in metric.shows(measurements):
         print_weighed(caption, sentence)
         file_name = re.sub(r"\W+", "_", caption.partition("\n")[0])
-        figures = heatmap_figures({file_name.replace("_", " "): as_explanation(sentence)})
+        figures = heatmap_figures([as_explanation(sentence).panel(file_name.replace("_", " "))])
         save_parts(figures, results / metric.name / file_name)
     # A list, since files are drawn here and the page reads them later.
     listings = list(metric.listings(measurements))

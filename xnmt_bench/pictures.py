@@ -1,4 +1,4 @@
-"""Fonts for words in any script: of those that are installed, the ones that have the characters."""
+"""What pictures share: how large they are, and fonts for words in any script."""
 
 from __future__ import annotations
 
@@ -14,12 +14,23 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
+from rich.cells import cell_len
 
 log = logging.getLogger(__name__)
 REGULAR = ("Regular", "Book", "Roman", "Normal")  # names of a font's ordinary style
+LARGEST = 80.0  # inches of a side: more pixels than that have no readable letters
+LONGEST_NAME = 40  # letters
 EXAMPLES = 5  # characters that a message names
 _chosen: dict[str, FT2Font] = {}  # by its family, each font that a figure needed so far
 _missing: set[str] = set()  # characters that no font has, and that a message has named
+
+
+def shorten(text: str, most: int = LONGEST_NAME) -> str:
+    """Return a text with its middle left out, where it is wider than some number of letters."""
+    if (width := cell_len(text)) <= most:
+        return text
+    kept = (most - 1) * len(text) // width  # a Chinese character is two letters wide
+    return f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
 
 
 @contextmanager
