@@ -12,6 +12,7 @@ says in one of these ways why it is not:
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shlex
@@ -35,6 +36,7 @@ from xnmt_bench.schema import check
 
 CONF = ROOT / "conf"
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+TABLES = sorted((ROOT / "docs" / "recorded").glob("*/*.csv"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"(\S+/)?(python3?|make|xnmt(-\S+)?) ")
 PLACEHOLDER = re.compile(r"(?<![\w-])[A-Z]{3,}\d?(?![\w-])")
@@ -261,6 +263,18 @@ def test_links_lead_somewhere(page):
         assert other.exists(), target
         if anchor and other.suffix == ".md":
             assert anchor in anchors(other), target
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_recorded_table_is_linked_from_its_page_and_readable(table):
+    """Each row has as many cells as the header, and each column a name of its own."""
+    page = table.parent.with_suffix(".md")
+    assert f"]({table.parent.name}/{table.name})" in page.read_text(encoding="utf-8")
+    with table.open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
+    assert len(set(header)) == len(header)
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda p: p.name)

@@ -66,6 +66,8 @@ def test_every_page_of_the_project_is_in_the_site(pages, site):
         if path.suffix == ".md":
             expected.add(path.relative_to(ROOT / "docs").with_suffix(".html").as_posix())
     expected |= {f"reference/{name}.html" for name in reference.PAGES}
+    for path in (ROOT / "docs" / "recorded").glob("*/*.csv"):
+        expected.add(path.relative_to(ROOT / "docs").as_posix())
     assert [name for name in sorted(expected) if not (site / name).is_file()] == []
     # Each page leads to each other one by the navigation.
     index = {target.removeprefix("./") for _, target in pages[site / "index.html"].links}

@@ -32,7 +32,7 @@ PLACES = {
     "xnmt_bench/resolvers/learnt/README.md": "weights/resolver.md",
 }
 LINK = re.compile(r"(?<!\\)(?P<text>\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<target>[^)\s]+)\)")
-WRITTEN = (".md", ".png", ".svg")
+WRITTEN = (".md", ".png", ".svg", ".csv")
 # zensical takes this script from another host. Ours does the same for a site on a disk.
 SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def gather(pages: Path, with_notebooks: bool) -> dict[str, list[str]]:
-    """Copy every page and picture into a folder, links written anew.
+    """Copy every page, picture and table into a folder, links written anew.
 
     Args:
         pages: the folder.
