@@ -200,7 +200,7 @@ def reader(written_page, browser, tmp_path_factory):
     return Reader(browser, written_page[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
 
 
-ONE, TWO = (f"{KIND}: {name}.jsonl, attention" for name in ("one", "two"))
+ONE, TWO = (f"{KIND}: attention, {name}.jsonl" for name in ("one", "two"))
 
 
 def ordered(rows, name, column, down):

@@ -89,7 +89,7 @@ def describe_system(system: System, scored: RowsByMetric) -> dict[str, str]:
         "decisions": count(decisions) if decisions else "",
         "translation quality": _quality(scored),
     }
-    return {what: text for what, text in described.items() if text}
+    return {term: text for term, text in described.items() if text}
 
 
 def _size(counted: str) -> int:
