@@ -19,7 +19,7 @@ DECISION = (
     "one step of a translation: the model has read the source and the words before, and chooses "
     "the next word"
 )
-EXPLAINER = "says for every decision how relevant each word before it is"
+EXPLAINER = "says of every word that the model has read how relevant it is to the decision"
 RULE = (
     "the words that an explainer finds most relevant to a decision: {k} of the source and {k} of "
     "the translation so far"
@@ -120,7 +120,9 @@ def _quality(scored: RowsByMetric) -> str:
         for row in rows
         if (text := metric.about_system(row.row)) is not None
     )
-    return "; ".join(texts).removeprefix("its translations have ") or UNMEASURED
+    # Of files without references it cannot be measured.
+    has_model = any(row.measurement.model for _, rows in scored for row in rows)
+    return "; ".join(texts).removeprefix("its translations have ") or UNMEASURED * has_model
 
 
 def explain_words(scored: Sequence[tuple[Metric, Sequence[ScoredRow]]]) -> dict[str, str]:
