@@ -37,7 +37,7 @@ def test_one_opened_model():
         }
     ]
     here = {word: text.partition("Here: ")[2] for word, text in about.words.items()}
-    assert here == {"decision": "", "explainer": "attention", "rule": "", "judge": "Base, FN",
+    assert here == {"decision": "", "explainer": "attention", "rule": "", "judge": "Base, own FN",
                     "blind row": "random"}  # fmt: skip
     assert "1 of the source and 1 of the translation" in about.words["rule"]
 

@@ -10,6 +10,9 @@ from support.browser import assert_readable, screen
 from support.debug_page_reader import read_listings
 from support.forked_commands import must_run
 from xnmt_bench.nmt.loading import SHIPPED
+from xnmt_bench.report.overview import Overview
+from xnmt_bench.report.page import write_page
+from xnmt_bench.report.summary import Cell, Line, ShownTable, Summary
 
 PAIRS = [
     ("Der Hund schläft.", "The dog is sleeping."),
@@ -110,6 +113,32 @@ def test_the_share_is_read_above_the_list(folder, browser):
 def test_a_page_is_whole_and_dark_enough(folder, browser, page, width, scheme):
     name, hash_, address = page.partition("#")
     assert_readable(browser, folder / name, width, scheme, hash_ + address)
+
+
+def test_words_of_the_line_above_are_left_out_in_a_narrow_window_until_it_is_sorted(
+    browser, tmp_path
+):
+    words = [("x", "a"), ("x", "b"), ("y", "b"), ("y", "c"), ("y", "c")]
+    lines = [
+        Line((pair[0],), [Cell(text) for text in (*pair, *map(str, range(place, place + 30)))])
+        for place, pair in enumerate(words)
+    ]
+    table = Summary("Two", ["system", "name", *map(str, range(30))], lines, [], words=2)
+    shown = [ShownTable("two", table)]
+    page = write_page(Overview([], {}), [], {}, shown, [], [], tmp_path)
+    assert_readable(browser, page, 390, "light")
+    with screen(browser, 390, "light"):
+        browser.get(page.as_uri())
+
+        def shown_words():
+            rows = browser.find_elements("css selector", "#two tbody tr")
+            cells = [row.find_elements("class name", "words") for row in rows]
+            return [[cell.text for cell in of_row if cell.is_displayed()] for of_row in cells]
+
+        assert shown_words() == [["x", "a"], ["b"], ["y", "b"], ["c"], ["c"]]
+        for _ in range(2):
+            browser.find_elements("css selector", "#two th button")[2].click()
+        assert shown_words() == [[*pair] for pair in reversed(words)]
 
 
 def test_numbers_stand_under_their_words_in_a_narrow_window(folder, browser):

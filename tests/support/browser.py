@@ -29,6 +29,14 @@ return [...document.body.querySelectorAll('*')].filter((element) => {
 }).map((element) => `${element.tagName}#${element.id}.${element.className}`);
 """
 
+# What a finger presses and is lower than 24 pixels (WCAG 2.2, 2.5.8).
+LOW = """
+const pressed = 'button, select, summary, nav a, input:not([type=radio], [type=range])';
+return [...document.querySelectorAll(pressed)]
+  .filter((element) => element.checkVisibility() && element.getBoundingClientRect().height < 24)
+  .map((element) => `${element.tagName}#${element.id} ${element.textContent.slice(0, 40)}`);
+"""
+
 # Texts whose contrast with what they stand on is below 4.5 (WCAG 2.2, 1.4.3), with the contrast.
 PALE = """
 const parts = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
@@ -58,7 +66,7 @@ return pale;
 
 
 def assert_readable(browser, path, width: int, scheme: str, address: str = "") -> None:
-    """Nothing of a page is cut in a window of some width, and no text is pale."""
+    """Nothing of a page is cut in a window of some width, no text is pale, no button too low."""
     with screen(browser, width, scheme):
         browser.get("about:blank")
         browser.get(f"{path.as_uri()}{address}")
@@ -66,3 +74,5 @@ def assert_readable(browser, path, width: int, scheme: str, address: str = "") -
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert browser.execute_script(CUT) == []
         assert browser.execute_script(PALE) == []
+        if width < 640:
+            assert browser.execute_script(LOW) == []
