@@ -96,7 +96,7 @@ def test_the_page_shows_the_relevance_in_the_store(figure1_results, workplace):
     sentences = json.loads(path.read_text(encoding="utf-8"))
     listings = read_listings(figure1_results / "debug.html")
     # Those that ask the model stand in front of blind ones.
-    names = [listing["name"].rsplit(", ", 1)[1] for listing in listings]
+    names = [listing["name"].partition(", ")[0] for listing in listings]
     assert sorted(names) == sorted(EXPLAINERS)
     assert names[-1] == "random"
     for listing, name in zip(listings, names, strict=True):

@@ -234,6 +234,7 @@ def _evaluate(settings: Settings) -> None:
         ]
         if shown:
             from xnmt_bench.report.debug import write_debug_page
+            from xnmt_bench.report.overview import overview
             from xnmt_bench.report.page import write_page
 
             signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
@@ -246,7 +247,8 @@ def _evaluate(settings: Settings) -> None:
             for sentence in verdicts:
                 log.info("%s", sentence)
             defined = definitions(scored.values())
-            page = write_page(verdicts, defined, shown, signatures, reruns, out, debug)
+            systems = overview(scored.values())
+            page = write_page(systems, verdicts, defined, shown, signatures, reruns, out, debug)
             log.info("tables and figures are in %s, and all on one page: %s", out, page)
             if debug:
                 log.info("sentences to be read one by one: %s", debug)

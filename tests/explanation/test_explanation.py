@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -160,7 +161,10 @@ def test_picture():
     assert "</s> ← Tür: -0.4" in named and "Tor ← do: 0" not in named
     # Fourteen cells of the source's sixteen and all six of the prefix: one 0, one below a shade.
     assert len(named) == 15 + 6
-    assert "prediction difference" in html and "blue helps" in html
+    assert "prediction difference" in html and "hurts, with a dash" in html
+    # A dark page has other colours, so the legend shows them and names none.
+    assert not re.search(r"\b(blue|vermilion|orange|gr[ea]y|white)\b", html)
+    assert html.count('<i style="background:') == 3
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
     assert "<script" not in html
 

@@ -9,10 +9,12 @@ import re
 import struct
 import time
 import xml.etree.ElementTree as ElementTree
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 
+from support.browser import assert_readable
 from support.debug_page_reader import read_listings
 from support.forked_commands import must_run
 from xnmt_bench.measuring.listing import Listing, Matrix, Synonyms, TokenScores
@@ -133,8 +135,6 @@ class Reader:
         browser.execute_cdp_cmd("Browser.setDownloadBehavior", parameters)
 
     def open(self, **chosen):
-        from urllib.parse import urlencode
-
         self.browser.get("about:blank")
         self.browser.get(f"{self.page.as_uri()}#{urlencode(chosen)}")
         for _ in range(100):
@@ -200,7 +200,7 @@ def reader(written_page, browser, tmp_path_factory):
     return Reader(browser, written_page[0] / "debug.html", tmp_path_factory.mktemp("downloads"))
 
 
-ONE, TWO = (f"{KIND}: {name}.jsonl, attention" for name in ("one", "two"))
+ONE, TWO = (f"{KIND}: attention, {name}.jsonl" for name in ("one", "two"))
 
 
 def ordered(rows, name, column, down):
@@ -497,9 +497,15 @@ def test_nothing_that_it_is_given_runs(reader):
     assert not [e for e in reader.browser.get_log("browser") if e["level"] == "SEVERE"]
 
 
-def test_it_reads_on_a_small_screen_and_in_dark_mode(reader):
+@pytest.mark.parametrize("view", ["matrix", "lines"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_two_systems_are_whole_and_dark_enough_on_a_phone(reader, view, scheme):
+    address = "#" + urlencode({"other": TWO, "view": view, "sentence": 4, "step": 1})
+    assert_readable(reader.browser, reader.page, 390, scheme, address)
+
+
+def test_it_follows_dark_mode(reader):
     reader.open(other=TWO)
-    assert reader.js("return document.documentElement.scrollWidth <= innerWidth")
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     light = reader.js("return getComputedStyle(document.body).backgroundColor")
     reader.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)

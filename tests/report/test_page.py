@@ -2,6 +2,7 @@
 
 import pytest
 
+from xnmt_bench.report.overview import Overview
 from xnmt_bench.report.page import write_page
 from xnmt_bench.report.summary import Cell, Line, ShownTable, Summary, to_html
 
@@ -38,8 +39,15 @@ def opened_page(tmp_path_factory, browser):
     """The page of a small table and of one that is too wide for any window."""
     shown = [ShownTable("small", summary()), ShownTable("wide", summary(40))]
     sentences, columns = ["By own SA: nothing beats every blind row."], {"own SA": "a proxy"}
+    about = Overview([{"model": "m" * 80, "test set": "toy"}], {"judge": "predicts"})
     path = write_page(
-        sentences, columns, shown, [], ["python train.py k=2"], tmp_path_factory.mktemp("page")
+        about,
+        sentences,
+        columns,
+        shown,
+        [],
+        ["python train.py k=2"],
+        tmp_path_factory.mktemp("page"),
     )
     browser.get(path.as_uri())
     return browser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,11 +14,11 @@ from markupsafe import Markup
 from xnmt_bench.bundles.paths import ENDING
 from xnmt_bench.bundles.pool import PooledBundle, pool
 from xnmt_bench.errors import MissingError
-from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
-from xnmt_bench.measuring.metric import SYSTEM, Metric
+from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.registry import load
+from xnmt_bench.report.overview import System, by_system, describe_system, explain_words
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.standing import standings_of
 from xnmt_bench.report.summary import to_html
@@ -55,11 +54,12 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
             raise MissingError(f"{folder}: no bundle could be read: {next(iter(refused.values()))}")
         scored, left_out = _scored(Path(place), draws)
         origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
-        sections = [_section(*group, origins, draws) for group in _by_system(scored)]
+        sections = [_section(*group, origins, draws) for group in by_system(scored)]
     loaders = [PackageLoader(f"xnmt_bench.{room}", ".") for room in ("bundles", "report")]
     environment = Environment(loader=ChoiceLoader(loaders), autoescape=True)
     text = environment.get_template("leaderboard.html.jinja").render(
         sections=sections,
+        words=explain_words(scored),
         definitions=definitions(scored),
         pooled=sorted(pooled, key=_file_name),
         refused=[
@@ -92,37 +92,19 @@ def _scored(results: Path, draws: Draws) -> tuple[list[tuple[Metric, list[Scored
     return scored, left_out
 
 
-Group = tuple[tuple[str, str, str, str], list[tuple[Metric, list[ScoredRow]]]]
-
-
-def _by_system(scored: Iterable[tuple[Metric, Sequence[ScoredRow]]]) -> Iterator[Group]:
-    """Yield the rows of each system on each corpus; one system has one vocabulary."""
-    groups: dict[tuple[str, str, str, str], dict[str, tuple[Metric, list[ScoredRow]]]] = {}
-    for metric, rows in scored:
-        for row in rows:
-            m = row.measurement
-            corpus, pair, name = (str(m.identity[column]) for column in SYSTEM)
-            by_metric = groups.setdefault((corpus, pair, name, family(m)), {})
-            by_metric.setdefault(metric.name, (metric, []))[1].append(row)
-    for system, by_metric in sorted(groups.items()):
-        # Explainers first; what the system itself can do stands behind them.
-        pairs = sorted(by_metric.values(), key=lambda pair: pair[0].compared != "explainer")
-        yield system, pairs
-
-
 def _section(
-    system: tuple[str, str, str, str],
-    scored: Sequence[tuple[Metric, Sequence[ScoredRow]]],
+    system: System,
+    scored: list[tuple[Metric, list[ScoredRow]]],
     origins: dict[str, str],
     draws: Draws,
 ) -> dict[str, Any]:
     """Return what the page shows of one system on one corpus.
 
     Returns:
-        `title`, and `anchor` of it; `model`, the fingerprint of the system or of its family of
-        trainings; `bundles`, the files that its rows come from; `verdicts`; `tables` as HTML;
-        `blind`, whether a row that never asks the model stands among them; `explained`, whether
-        explainers are compared at all.
+        `title`, and `anchor` of it; `system`, what is known of it; `model`, the fingerprint of the
+        system or of its family of trainings; `bundles`, the files that its rows come from;
+        `verdicts`; `tables` as HTML; `blind`, whether a row that never asks the model stands among
+        them; `explained`, whether explainers are compared at all.
     """
     corpus, pair, name, model = system
     blind = any(row.measurement.facts.blind for _, rows in scored for row in rows)
@@ -147,6 +129,7 @@ def _section(
         if (origin := origins.get(_row_file(metric, row)))
     }
     return {
+        "system": describe_system(system, scored),
         "title": f"{name or 'Without a system'} on {corpus} {pair}".strip(),
         "anchor": re.sub(r"\W+", "-", "-".join(filter(None, (name, corpus, pair, model)))),
         "model": model,

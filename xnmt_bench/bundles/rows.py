@@ -52,6 +52,7 @@ class _Facts(BaseModel, strict=True):
     omissions: list[str] = []
     capped: bool = False
     lineage: _Lineage = _Lineage()
+    opened: str = ""
     versions: dict[str, list[str]] = {}
     pivot: _Pivot | None = None
     generated: bool = False

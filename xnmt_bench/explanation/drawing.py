@@ -35,6 +35,9 @@ STYLE = f"""<style>
 .xnmt svg{{display:inline-block;vertical-align:top;margin:0 .8rem .6rem 0;max-width:none;\
 font:13px system-ui,sans-serif}}
 .xnmt p{{margin:.2rem 0;font:12px system-ui,sans-serif;color:var(--quiet)}}
+.xnmt span{{display:inline-block;margin-right:.6em}}
+.xnmt i{{display:inline-block;width:1em;height:1em;margin-right:.3em;vertical-align:-.15em;\
+border:1px solid var(--line)}}
 </style>"""
 
 # A file of its own has the system's theme.
@@ -69,10 +72,19 @@ def draw(panels: Iterable[Panel]) -> str:
     """Return panels beside each other as HTML; shades are of each step's greatest number."""
     panels = list(panels)
     signed = any(bool((panel.weights_TX < 0).any()) for panel in panels)
-    hurts = "; blue helps, vermilion hurts" if signed else ""
-    note = f"Shade: of the step's greatest number{hurts}. Grey: the step cannot see the word."
+    # Swatches and no names, since a dark page has other colours.
+    fields = [_legend("helps", "helps")]
+    fields += [_legend("hurts", "hurts, with a dash")] if signed else []
+    fields.append(_legend("line", "not seen by the step", 45))
+    note = f"As strong as a word's share of the step's greatest number: {' '.join(fields)}"
     figures = "".join(map(draw_panel, panels))
     return f'{STYLE}<div class="xnmt">{figures}<p>{note}</p></div>'
+
+
+def _legend(colour: str, meaning: str, share: int = 100) -> str:
+    """Return a field in a colour of the page, or a share of it in per cent, and what it means."""
+    mixed = f"color-mix(in srgb,var(--{colour}) {share}%,transparent)"
+    return f'<span><i style="background:{mixed}"></i>{meaning}</span>'
 
 
 def page(panels: Iterable[Panel]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.words import Tokens
 
-WHO = ("nmt", "explainer")  # always part of a listing's name
+FIRST = ("explainer", "nmt")  # what a listing's name begins with
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Listing:
 
     Attributes:
         kind: what they are; listings of one kind can be compared.
-        name: whose.
+        name: whose; it begins with the explainer.
         note: how to read them, a line.
         number_U: each entry's own, which pairs it with another listing's.
         texts: by heading, in reading order, (U,) each; the first is what was given.
@@ -86,6 +86,7 @@ class Listing:
         words: whether a matrix can be shown in words; `unit` is what is shown at first.
         synonyms: for lists of two listings.
         files: by the name of the file that each matrix is drawn to, its title.
+        total: sentences that there are, where the entries are a part of them.
     """
 
     kind: str
@@ -103,21 +104,23 @@ class Listing:
     unit: str = "pieces"
     synonyms: Synonyms | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    total: int | None = None
 
 
 def names(measurements: Sequence[Measurement], columns: Sequence[str]) -> list[str]:
-    """Name each measurement by system, explainer, and the columns in which it differs.
+    """Name each measurement by explainer, system, and the columns in which it differs.
 
     Args:
         measurements: of one metric.
         columns: of their identities, in reading order.
     """
     # Only columns that differ, or each name would repeat the whole configuration.
-    varying = [c for c in columns if c in WHO or len({m.identity[c] for m in measurements}) > 1]
+    further = [c for c in columns if c not in FIRST]
+    varying = [c for c in further if len({m.identity[c] for m in measurements}) > 1]
     row_names = [
         ", ".join(
             f"seed {m.identity[c]}" if c == "seed" else str(m.identity[c])
-            for c in varying
+            for c in (*(c for c in FIRST if c in columns), *varying)
             if m.identity[c] not in ("", None)
         )
         for m in measurements

@@ -59,6 +59,7 @@ class Facts:
         omissions: what the experiment left out to be quick, a sentence each.
         capped: training ended at its cap of epochs.
         lineage: how its system was trained; see `pipeline.lineage`.
+        opened: the name that its system was opened by; empty of one that was trained here.
         versions: of the libraries that made what is behind it, by name.
         agreement: how often its system says the target's own word (`right`), and a constant guess.
         of_metric: what its metric alone reads.
@@ -76,6 +77,7 @@ class Facts:
     omissions: Sequence[str] = ()
     capped: bool = False
     lineage: Mapping[str, Any] = field(default_factory=dict)
+    opened: str = ""
     versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     agreement: Mapping[str, float] = field(default_factory=dict)
     of_metric: Mapping[str, Any] = field(default_factory=dict)

@@ -348,6 +348,8 @@ class Metric(ABC):
             model = job.model_id if of_system else ""  # this may train the system
             if of_system and (lineage := job.lineage):
                 facts["lineage"] = lineage
+            if of_system and (opened := job.opened):
+                facts["opened"] = opened
             settings = (job.reading if of_system else {}) | self._setting_options
             settings |= job.learning_settings if explained else {}
             if system := added.content.get("system"):  # of translations of others

@@ -407,6 +407,11 @@ class Job(Lazy):
         """How the measured system was trained; see `read_lineage`. Empty for files."""
         return {} if self.from_files else self.system.lineage
 
+    @property
+    def opened(self) -> str:
+        """The name that the measured system was opened by; see `System.opened`. Empty for files."""
+        return "" if self.from_files else self.system.opened
+
 
 class TargetsCorpus(CorpusView):
     """A corpus's test set with other targets."""

@@ -272,6 +272,16 @@ class System(Lazy):
         return read_lineage(self.path) | ({"learnt": learnt} if learnt else {})
 
     @property
+    def opened(self) -> str:
+        """The name that it was opened by; empty of one that is trained here.
+
+        A shipped system's, one on the Hugging Face hub, or a file's or folder's own.
+        """
+        path = Path(self._nmt.path or "")
+        # Results travel, so that no row says where a file lay on one machine.
+        return path.name if path.is_absolute() or path.exists() else str(path)
+
+    @property
     def capped(self) -> bool:
         """Whether its training ended at its cap of epochs; False for one from a path."""
         return not self._nmt.path and bool(self.trained.facts.get("capped"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from xnmt_bench.report.overview import Overview
 from xnmt_bench.report.summary import ShownTable, to_html
 from xnmt_bench.store import write_atomically
 
@@ -16,6 +17,7 @@ PAGE = "report.html"
 
 
 def write_page(
+    about: Overview,
     verdicts: Sequence[str],
     definitions: Mapping[str, str],
     shown: Sequence[ShownTable],
@@ -27,6 +29,7 @@ def write_page(
     """Write `report.html`, which needs no network and no other file.
 
     Args:
+        about: the systems, the test sets, and the words of the tables.
         verdicts: what the rows say, a sentence each.
         definitions: what each column of the tables is, by its heading.
         shown: tables and figures, in reading order.
@@ -46,6 +49,7 @@ def write_page(
         tables.append({"name": shown_table.name, "table": table, "figure": figure})
     environment = Environment(loader=PackageLoader("xnmt_bench.report", "."), autoescape=True)
     page = environment.get_template("page.html.jinja").render(
+        about=about,
         verdicts=verdicts,
         definitions=definitions,
         tables=tables,

@@ -221,7 +221,7 @@ def test_a_dump_from_the_command_line(tmp_path):
         done.stdout.split()
     )
     assert "source: one or another" in done.stdout
-    assert (tmp_path / "results" / "confidence" / "dump_txt_attention_sentence_2.png").exists()
+    assert (tmp_path / "results" / "confidence" / "attention_dump_txt_sentence_2.png").exists()
     assert max(map(len, done.stdout.partition("weights\n")[2].splitlines()[:4])) <= 80
     [row] = table(tmp_path, "confidence")
     assert (row["nmt"], row["explainer"], row["lang_pair"]) == ("dump.txt", "attention", "en-de")
@@ -363,7 +363,7 @@ def test_a_sentence_of_two_rows_has_two_captions(tmp_path):
     measurements = read("confidence", tmp_path / "results", metric.identity)
     first_lines = {caption.partition("\n")[0] for caption, _ in metric.shows(measurements)}
     assert first_lines == {
-        "a.txt, paper, attention, sentence 0", "a.txt, softalignments, attention, sentence 0",
+        "attention, a.txt, paper, sentence 0", "attention, a.txt, softalignments, sentence 0",
     }  # fmt: skip
 
 

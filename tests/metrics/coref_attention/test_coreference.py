@@ -352,7 +352,9 @@ def _heatmaps_are_drawn(attention, results):
     described = json.loads((attention.coreference.path / "examples.json").read_text())
     examples = {example["title"]: example for side in described.values() for example in side}
     listings = [
-        layer for layer in read_listings(results / "debug.html") if ", attention" in layer["name"]
+        listing
+        for listing in read_listings(results / "debug.html")
+        if listing["name"].startswith("attention, ")
     ]
     titles = [title for listing in listings for title in listing["texts"]["where"]]
     assert 2 <= len(titles) <= 6

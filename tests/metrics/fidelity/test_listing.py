@@ -51,7 +51,7 @@ def test_a_row_of_fewer_sentences_shows_those_that_it_has(tmp_path):
     add_explained(tmp_path, "few", 2)
     add_explained(tmp_path, "many", 4)
     listings = {
-        listing.name.rpartition(", ")[2]: listing for listing in list_decisions(rows_of(tmp_path))
+        listing.name.partition(", ")[0]: listing for listing in list_decisions(rows_of(tmp_path))
     }
     assert {name: list(listing.number_U) for name, listing in listings.items()} == {
         "few": [0, 1],
@@ -66,5 +66,5 @@ def test_rows_of_other_test_sentences_stay_apart(tmp_path):
         add_sample(tmp_path, sentences, **settings)
         add_explained(tmp_path, name, sentences, **settings)
     listings = list(list_decisions(rows_of(tmp_path)))
-    numbers = {listing.name.rpartition(", ")[2]: len(listing.number_U) for listing in listings}
+    numbers = {listing.name.partition(", ")[0]: len(listing.number_U) for listing in listings}
     assert numbers == {"small": 2, "large": 3} and len(listings) == 2

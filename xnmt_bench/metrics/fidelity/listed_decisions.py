@@ -23,9 +23,8 @@ log = logging.getLogger(__name__)
 SPECIAL = {"<s>", EOS_TOKEN, "<pad>"}  # as vocabularies write them; the first separates sentences
 NOTE = (
     "Rows: what the model says at each step, with its probability. Columns: source tokens, and the "
-    "prefix's behind the gap; grey ones come later and are not seen. Filled: relevance, as a share "
-    "of the step's greatest; a word with negative relevance is left white. A rule holds the k most "
-    "relevant words of each side."
+    "prefix's behind the gap. Filled: relevance, as a share of the step's greatest; a word with "
+    "negative relevance is left empty. A rule holds the k most relevant words of each side."
 )
 
 
@@ -38,6 +37,7 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
     for sampled in (m for m in measurements if "sample" in m.files):
         try:
             sentences = read_sample(sampled.file("sample"))
+            total = len(sampled.units())
         except StoreError as error:
             log.warning("not on the page: %s", error)
             continue
@@ -54,7 +54,7 @@ def list_decisions(measurements: Sequence[Measurement]) -> Iterator[Listing]:
             numbers = {relevance.number for relevance in relevances}
             both = [sentence for sentence in sentences if sentence["number"] in numbers]
             if both:
-                yield _listing(sampled, name, both, relevances)
+                yield _listing(sampled, name, both, relevances, total)
 
 
 def _listing(
@@ -62,12 +62,13 @@ def _listing(
     name: str,
     sentences: Sequence[dict[str, Any]],
     relevances: Sequence[SentenceRelevance],
+    total: int,
 ) -> Listing:
     corpus, lang_pair, nmt, scenario, *_ = _decided_by(sampled)
     probabilities = [np.array(s["probabilities"]) for s in sentences]
     return Listing(
         "decisions",
-        f"{corpus} {lang_pair} {nmt}, {scenario.replace('_', ' ')}, {name}",
+        f"{name}, {nmt}, {corpus} {lang_pair}, {scenario.replace('_', ' ')}",
         NOTE,
         [s["number"] for s in sentences],
         {side: [_text(s[side]) for s in sentences] for side in ("source", "target")},
@@ -78,6 +79,7 @@ def _listing(
         },
         charts=["mean_probability", "least_probability"],
         matrices=partial(_matrices, sentences, relevances),
+        total=total,
     )
 
 

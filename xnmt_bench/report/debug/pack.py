@@ -99,6 +99,7 @@ def _described(listing: Listing, pool: _Pool) -> dict[str, Any]:
         ],
         "words": listing.words,
         "unit": listing.unit,
+        "total": listing.total,
     }
     if listing.choices_U:
         description["choices"] = [

@@ -94,9 +94,18 @@ function drawControls(own, beside) {
   for (const name of ["find", "from", "to"]) if (document.activeElement !== byId(name)) byId(name).value = state[name];
   for (const name of ["from", "to"]) byId(name).disabled = !state.column;
   const list = ready.find((one) => one.name === state.list);
-  byId("said").textContent = `${places.length} of ${own.size}` + (list ? `. ${list.name}: ${list.rule}` : "");
+  byId("said").textContent = counted(own) + (list ? `. ${list.name}: ${list.rule}` : "");
+  byId("none").hidden = places.length > 0;
+  byId("title").textContent = document.title = beside ? `${own.name}, beside ${beside.name}` : own.name;
   byId("sorted").textContent = heading(shownColumn());
   byId("note").textContent = own.note;
+}
+
+// How many entries are listed; and of how many sentences, where the page was given a part of them.
+function counted(own) {
+  const part = own.total > own.size ? `${own.size} of ${own.total} measured sentences` : "";
+  if (places.length === own.size && part) return part;
+  return `${places.length} of ${own.size}` + (part && `; here are ${part}`);
 }
 
 // The column beside the list's texts.
@@ -242,6 +251,8 @@ function drawFigure(both, colours = look()) {
   const seen = drawnParts = drawn(both, colours);
   byId("figure").hidden = !seen.length;
   byId("tools").hidden = !seen.length;
+  byId("unweighed").hidden = seen.length > 0 || !listing().matrices;
+  byId("unseen").hidden = state.view === "lines" || !seen.some((part) => part.matrix.weights.flat().includes(null));
   if (!seen.length) return;
   byId("unit").hidden = !listing().words;
   for (const [name, value] of [["view", state.view], ["unit", seen[0].matrix.words ? "words" : "pieces"]]) {
@@ -353,6 +364,7 @@ function listen() {
   byId("previous").onclick = () => go(-1);
   byId("next").onclick = () => go(1);
   [byId("svg").onclick, byId("png").onclick, byId("tsv").onclick] = [saveSvg, savePng, saveTsv];
+  byId("clear").onclick = () => change({ list: "", find: "", column: "", from: "", to: "" });
   byId("keys").onclick = () => KEYS["?"][1]();
   byId("rows").onscroll = () => drawRows(byId("rows"), listing(), places, valuesOf(listing(), other(), shownColumn()), place(), choose);
   byId("rows").append(element("div"));
