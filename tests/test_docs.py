@@ -52,6 +52,7 @@ FILES = {
     "alignment.talp": "1-1 2-2\n",
     "giza.grow-diagonal-final.talp": "0-0\n",
 }
+BEGINS = ("pip install ", "import xnmt_bench")  # what a first block may begin with, beside commands
 READS = ("xnmt results", "evaluate")  # tables that a report wrote; results that train.py made
 # Pages make these results by commands that need data.
 FIRST = "python train.py metric=[aer,confidence] explainer=attention"
@@ -278,8 +279,11 @@ def test_a_recorded_table_is_linked_from_its_page_and_readable(table):
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda p: p.name)
-def test_a_page_of_the_guide_begins_with_a_command(page):
-    """Behind its title stands a code block, so that the first thing read is what to type."""
-    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.strip()]
-    assert lines[0].startswith("# ")
-    assert lines[1].startswith(("    ", "```"))
+def test_a_page_of_the_guide_begins_with_a_question_and_what_to_type(page):
+    """Under its title stands what it answers, and then a command or lines of Python."""
+    title, question, block = page.read_text(encoding="utf-8").split("\n\n")[:3]
+    assert title.startswith("# ") and "\n" not in title
+    assert question[0].isupper() and "?" in question
+    assert len(question) < 240
+    _, first_line = next(code_lines(block))
+    assert COMMAND.match(first_line.removeprefix("$ ")) or first_line.startswith(BEGINS), first_line
