@@ -52,7 +52,7 @@ FILES = {
     "alignment.talp": "1-1 2-2\n",
     "giza.grow-diagonal-final.talp": "0-0\n",
 }
-BEGINS = ("pip install ", "import xnmt_bench")  # what a first block may begin with, beside commands
+BEGINS = ("pip install ", "import ", "from ")  # how a first block of no command may begin
 READS = ("xnmt results", "evaluate")  # tables that a report wrote; results that train.py made
 # Pages make these results by commands that need data.
 FIRST = "python train.py metric=[aer,confidence] explainer=attention"

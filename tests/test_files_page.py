@@ -26,7 +26,7 @@ from xnmt_bench.corpora.suites.contrastive.reading import read_sets
 from xnmt_bench.corpora.text import TextCorpus
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError
-from xnmt_bench.nmt.fairseq.subwords import read_vocabulary
+from xnmt_bench.nmt.fairseq.subwords import open_codes, read_vocabulary
 from xnmt_bench.pipeline.inputs import READERS as INPUT_READERS
 from xnmt_bench.registry import entries, load
 from xnmt_bench.sheets.files import read_filled, read_key
@@ -105,6 +105,16 @@ def groups_of_sets(path: Path) -> list[Any]:
     return [group for one_set in read_sets(f"{pair}{path}") for group in one_set.groups]
 
 
+def contrapro_records(path: Path) -> list[Any]:
+    # In a folder of its own: text files near it would be read as its contexts.
+    (path.parent / "records").mkdir()
+    return groups_of_sets(path.rename(path.parent / "records" / path.name))
+
+
+def groups_of_folder(path: Path) -> list[Any]:
+    return [group for one_set in read_sets(str(path.parent)) for group in one_set.groups]
+
+
 def mt_gender(path: Path) -> list[Any]:
     key = read_key(path.with_name("answers.key.csv"), KEY_COLUMNS)
     return list(read_mt_gender(path, key).answers.items())
@@ -119,6 +129,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
     "documents.tsv": (tsv_corpus, 5),
     "train.jsonl": (hf_dataset, 5),
     "dict.de.txt": (lambda path: read_dictionary(path)[4:], 5),
+    "codes": (lambda path: open_codes(str(path))("der die da"), 4),
     "alignment.talp": (pharaoh, 5),
     "alignment.naacl": (naacl, 2),
     "pairs.txt": (lambda path: read_pairs([path]), 5),
@@ -142,7 +153,11 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
     "attributions.json": (dump("inseq"), 1),
     "plain.jsonl": (groups_of_sets, 4),
     "voita.json": (groups_of_sets, 1),
-    "contrapro.json": (groups_of_sets, 1),
+    "contrapro.json": (contrapro_records, 1),
+    "contrapro/groups.tsv": (groups_of_folder, 2),
+    "contrapro/contrapro.text.en": (groups_of_folder, 2),
+    "contrapro/contrapro.text.de": (groups_of_folder, 2),
+    "contrapro/contrapro.context.en": (groups_of_folder, 2),
     "groups.txt": (read_groups, 1),
     "exchanged.tsv": (exchanges, 2),
     "winomt/en.txt": (suite("winomt"), 4),
@@ -210,6 +225,12 @@ def test_a_vocabulary_has_the_form_of_a_dictionary(folder):
     assert len(read_vocabulary(str(folder / "dict.de.txt"), 208)) == 5
 
 
+def test_empty_lines_fill_a_context(folder):
+    first, second = groups_of_folder(folder / "contrapro/groups.tsv")
+    assert (first.source_context, second.source_context) == (("Here is a door .",), ())
+    assert (first.distance, second.distance) == (1, None)
+
+
 def test_a_possible_link_is_not_sure(folder):
     first = pharaoh(folder / "alignment.talp")[0]
     assert first.possible - first.sure == {(2, 2)}
@@ -234,6 +255,13 @@ def test_a_possible_link_is_not_sure(folder):
         ("plain.jsonl", '"true": 1', '"true": 2', "plain.jsonl:2: the true variant is number 2"),
         ("plain.jsonl", '"unit"', '"units"', "plain.jsonl:5: units"),
         ("voita.json", "_eos Können", "Können", "variant 1 has 1 sentences, the source 2"),
+        (
+            "contrapro/groups.tsv",
+            "1\t3\t2",
+            "1\t4\t1",
+            "group 1 begins with line 4, not with line 3",
+        ),
+        ("codes", "di e</w>", "die", "not BPE codes of subword-nmt"),
         ("contrapro.json", "made-ende", "made", "it does not say its languages"),
         ("winomt/annotations.tsv", "1\t6\n3", "1\t60\n3", "beyond the 10 words"),
         ("bug/gold_BUG.csv", "stereotype", "type", "no column 'stereotype'"),
