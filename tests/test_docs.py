@@ -52,6 +52,7 @@ FILES = {
     "alignment.talp": "1-1 2-2\n",
     "giza.grow-diagonal-final.talp": "0-0\n",
 }
+BEGINS = ("pip install ", "import ", "from ")  # how a first block of no command may begin
 READS = ("xnmt results", "evaluate")  # tables that a report wrote; results that train.py made
 # Pages make these results by commands that need data.
 FIRST = "python train.py metric=[aer,confidence] explainer=attention"
@@ -278,8 +279,11 @@ def test_a_recorded_table_is_linked_from_its_page_and_readable(table):
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda p: p.name)
-def test_a_page_of_the_guide_begins_with_a_command(page):
-    """Behind its title stands a code block, so that the first thing read is what to type."""
-    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.strip()]
-    assert lines[0].startswith("# ")
-    assert lines[1].startswith(("    ", "```"))
+def test_a_page_of_the_guide_begins_with_a_question_and_what_to_type(page):
+    """Its title, or a line under it, is what it answers; a command or Python comes next."""
+    title, *paragraphs = page.read_text(encoding="utf-8").split("\n\n")
+    question = title if title.endswith("?") else paragraphs.pop(0)
+    assert title.startswith("# ") and "\n" not in title
+    assert "?" in question and len(question) < 240
+    _, first_line = next(code_lines(paragraphs[0]))
+    assert COMMAND.match(first_line.removeprefix("$ ")) or first_line.startswith(BEGINS), first_line

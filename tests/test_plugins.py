@@ -4,19 +4,24 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import fields
 
 import pytest
 import torch
 
+from support import forked_commands
 from support.forked_commands import command
 from support.paths import ROOT
 from support.plugin_packages import install
 from support.systems import batch_of, double
+from xnmt_bench.rules.table import Rules
 
+GUIDE = ROOT / "docs" / "guide"
 TINY = [
     "corpus.train=300", "corpus.valid=20", "corpus.test=20", "corpus.subwords.source_size=300",
     "corpus.subwords.target_size=400", "nmt.beam=1", "nmt.training.max_epochs=1",
@@ -270,19 +275,43 @@ def test_what_nobody_names_is_not_imported(plugin_site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module",
+    ("name", "module"),
     [
-        "plugin/xnmt_last_word.py",
-        "plugin_judge/xnmt_cooccurrence.py",
-        "plugin_metric/xnmt_length_ratio.py",
-        "plugin_path_gradient/xnmt_path_gradient.py",
-        "plugin_sufficiency/xnmt_sufficiency.py",
+        ("plugins", "plugin_judge/xnmt_cooccurrence.py"),
+        ("plugins", "plugin_path_gradient/xnmt_path_gradient.py"),
+        ("writing_metrics", "plugin_metric/xnmt_length_ratio.py"),
+        ("writing_metrics", "plugin_sufficiency/xnmt_sufficiency.py"),
     ],
 )
-def test_the_docs_show_each_package_as_it_is_run_here(module):
-    page = (ROOT / "docs" / "guide" / "plugins.md").read_text(encoding="utf-8")
+def test_the_docs_show_each_package_as_it_is_run_here(name, module):
+    page = (GUIDE / f"{name}.md").read_text(encoding="utf-8")
     code = (ROOT / "tests" / "fixtures" / module).read_text(encoding="utf-8")
     assert f"```python\n{code}```" in page
+
+
+def test_the_first_class_of_the_docs_works_without_a_package(tmp_path):
+    """From a file in Python, and by its name on the command line."""
+    page = (GUIDE / "plugins.md").read_text(encoding="utf-8")
+    code, _, _ = page.partition("```python\n")[2].partition("```")
+    script = tmp_path / "my_module.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = forked_commands.run(script, [], tmp_path, environment)
+    assert done.returncode == 0, done.stderr
+    assert "nearest_first" in done.stdout
+    # The class and nothing below it, which is run where the file is imported.
+    script.write_text(code.partition("\nmodel = ")[0], encoding="utf-8")
+    changes = ["explainer=nearest", "explainer.phi._target_=my_module.NearestFirst"]
+    changes += ["explainer.name=mine", "explain=Der Hund", f"results={tmp_path}/results"]
+    done = command("evaluate.py", *changes, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine" in done.stdout
+
+
+def test_the_docs_list_the_fields_of_rules():
+    page = (GUIDE / "plugins.md").read_text(encoding="utf-8")
+    table = page.partition("| field | shape |")[2].partition("\n\n")[0]
+    assert re.findall(r"`(\w+)`", table) == [field.name for field in fields(Rules)]
 
 
 @pytest.mark.parametrize(

@@ -162,15 +162,42 @@ def test_a_browser_shows_it_from_a_disk(site, browser, width, scheme):
             colour = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
             bright = sum(map(int, browser.execute_script(colour)[:3])) > 600
             assert bright == (scheme == "light"), name
-        # Search lives in a tree of its own, behind a shadow root.
-        dialog = "[...document.querySelectorAll('*')].map((e) => e.shadowRoot).find(Boolean)"
-        wait = WebDriverWait(browser, 60)
-        browser.execute_script("document.querySelector('button.md-search__button').click()")
-        wait.until(lambda d: d.execute_script(f"return {dialog}?.querySelector('input')"))
-        browser.execute_script(f"return {dialog}.querySelector('input')").send_keys("attention")
-        shown_text = f"return {dialog}.textContent"
-        wait.until(
-            lambda d: re.search(
-                r"\d+ results.*Attention over coreference", d.execute_script(shown_text)
-            )
+        search(browser, "index.html", site, "attention")
+        WebDriverWait(browser, 60).until(
+            lambda d: re.search(r"\d+ results.*Attention over coreference", d.execute_script(SHOWN))
         )
+
+
+# Search lives in a tree of its own, behind a shadow root.
+DIALOG = "[...document.querySelectorAll('*')].map((e) => e.shadowRoot).find(Boolean)"
+SHOWN = f"return {DIALOG}.textContent"
+FOUND = f"return [...{DIALOG}.querySelectorAll('a')].map((link) => link.getAttribute('href'))"
+
+
+def search(browser, name, site, words):
+    """Opens a page and types words into its search."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get((site / name).as_uri())
+    browser.execute_script("document.querySelector('button.md-search__button').click()")
+    field = f"return {DIALOG}?.querySelector('input')"
+    WebDriverWait(browser, 60).until(lambda d: d.execute_script(field)).send_keys(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("LaTeX", "guide/"),
+        ("p-value", "guide/numbers.html?h=#the-p-value"),
+        ("rule", "guide/numbers.html?h=#the-rule"),
+        ("seed", "guide/numbers.html?h=#which-seed-decides-what"),
+    ],
+)
+def test_search_leads_to_the_page_that_explains_a_word(site, browser, words, place):
+    """Among the first three results."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    search(browser, "index.html", site, words)
+    WebDriverWait(browser, 60).until(
+        lambda d: any(place in link for link in d.execute_script(FOUND)[:3]), place
+    )

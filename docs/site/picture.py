@@ -24,9 +24,9 @@ from xnmt_bench.explanation.drawing import SVG_STYLE, draw_panel
 RECORDED = Path(__file__).resolve().parents[1] / "recorded"
 SENTENCE = "Meine Schwester hat ein rotes Auto gekauft."
 EXPLAINER = "prediction_difference"
-JUDGES = {"base": "judge: Base", "sa": "judge: own SA"}
+JUDGES = {"base": "judge: Base", "evalx_sa": "judge: EVAL-X"}
 BLIND = ("lexicon", "nearest", "random")
-WIDTH, HEIGHT, HEATMAP = 1000, 380, 470  # pixels of the picture, and of the heatmap's share
+WIDTH, HEIGHT, HEATMAP = 1000, 352, 470  # pixels of the picture, and of the heatmap's share
 NAMES, ROW, TOP = 165, 26, 78  # pixels: names of methods, a line, and what stands above the lines
 
 
@@ -95,19 +95,28 @@ def draw_picture(bundle: Path) -> str:
         bars = {bar.name: bar for bar in by_judge[judge]}
         place = left + width * number
         parts += draw_bars([bars[name] for name in names], heading, place, width - 70)
-    bottom = TOP + ROW * len(names) + 18
-    for number, line in enumerate(NOTES):
-        parts.append(text(HEATMAP, bottom + 18 * number, line, 'font-size="12"'))
+    bottom = TOP + ROW * len(names) + 14
+    x = float(HEATMAP)
+    for colour, meaning in COLOURS.items():
+        size = f'y="{bottom - 10}" width="12" height="12" rx="2"'
+        parts.append(f'<rect x="{x}" {size} fill="var(--{colour})"/>')
+        parts.append(text(x + 18, bottom, meaning, SMALL))
+        x += 40 + 6.6 * len(meaning)
+    for number, line in enumerate(NOTES, start=1):
+        parts.append(text(HEATMAP, bottom + 18 * number, line, SMALL))
+    parts.append(text(18, bottom + 18 * len(NOTES), OF_HEATMAP, SMALL))
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
     page = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="var(--page)"/>'
     return "\n".join([opening, SVG_STYLE, page, *parts, "</svg>", ""])
 
 
-BOLD = 'fill="var(--ink)" font-weight="600"'
+BOLD, SMALL = 'font-weight="600"', 'font-size="12"'
+OF_HEATMAP = "Shade: of the step's greatest number. A dash: the word speaks against the step."
+COLOURS = {"helps": "better than the best blind row", "hurts": "worse", "quiet": "blind"}
 NOTES = (
-    "Dashed: the best blind method, which never asks the model.",
+    "Dashed: the best blind row. Blind rows never ask the model.",
     "Base is the model itself, which sees the named words only.",
-    "Own SA is a small model that learnt from the named words.",
+    "EVAL-X is a small model that learnt from words drawn at random.",
 )
 
 

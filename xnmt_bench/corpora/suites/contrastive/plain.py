@@ -3,7 +3,7 @@
     {"lang_pair": "en-de"}
     {"source": "It is old .", "variants": ["Er ist alt .", "Sie ist alt ."], "true": 0, ...}
 
-docs/guide/contrastive.md lists the fields.
+docs/guide/files.md lists the fields.
 """
 
 from __future__ import annotations
