@@ -126,7 +126,9 @@ def test_a_proxy_and_an_architecture_are_in_every_table(plugin_results):
     }
     assert all(r["status"] == "ok" for r in fidelity_rows)
     # The plug-in's judge stands behind the built-in ones, under its own heading.
-    assert "| Base | bag | EVAL-X bag | counts |" in (plugin_results / "fidelity.md").read_text()
+    assert (
+        "| Base | own bag | EVAL-X bag | counts |" in (plugin_results / "fidelity.md").read_text()
+    )
     compared = rows(plugin_results / "fidelity_significance.csv")
     assert {r["result"] for r in compared} == judges
 

@@ -15,7 +15,7 @@ from xnmt_bench.nmt.loading import SHIPPED
 pytestmark = pytest.mark.skipif(
     not (SHIPPED / "tatoeba_de_en").is_dir(), reason="no system is shipped"
 )
-BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n((?:    .*\n)+))?", re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?", re.DOTALL)
 PICTURE = ROOT / "docs" / "recorded" / "figures" / "tatoeba.svg"
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 SVG = "{http://www.w3.org/2000/svg}"

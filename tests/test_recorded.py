@@ -1,4 +1,4 @@
-"""Tables and verdicts of the pages are printed anew from the rows in `docs/recorded/demo.zip`."""
+"""Tables and verdicts of pages are printed anew from the recorded rows in `docs/recorded`."""
 
 import re
 from zipfile import ZipFile
@@ -8,18 +8,27 @@ import pytest
 from support.forked_commands import must_run
 from support.paths import ROOT
 
-DEMO = ROOT / "docs" / "recorded" / "demo.zip"
-PAGES = {"README.md": ROOT / "README.md", "demo.md": ROOT / "docs" / "recorded" / "demo.md"}
+RECORDED = ROOT / "docs" / "recorded"
+# A page, and what holds its rows: a bundle, or a folder of measurements.
+PAGES = {
+    "README.md": (ROOT / "README.md", "tatoeba.zip"),
+    "demo.md": (RECORDED / "demo.md", "demo.zip"),
+}
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """What the command prints of the recorded rows, and the table that it writes."""
-    folder = tmp_path_factory.mktemp("recorded")
-    ZipFile(DEMO).extractall(folder / "results" / "measurements")
-    done = must_run("evaluate.py", "metric=[fidelity]", cwd=folder)
+@pytest.fixture(scope="module", params=PAGES)
+def recorded_page(request, tmp_path_factory):
+    """A page, what the command prints of its rows, and the table that it writes."""
+    page, rows = PAGES[request.param]
+    folder, results = tmp_path_factory.mktemp("recorded"), []
+    if "card.md" in ZipFile(RECORDED / rows).namelist():
+        results = [f"results={RECORDED / rows}", "pooled=results"]
+    else:
+        ZipFile(RECORDED / rows).extractall(folder / "results" / "measurements")
+    done = must_run("evaluate.py", "metric=[fidelity]", *results, cwd=folder)
     table = (folder / "results" / "fidelity.md").read_text(encoding="utf-8")
-    return re.sub(r"\s+", " ", done.stdout), rows_of(table)
+    text = page.read_text(encoding="utf-8").partition("## Every explainer")[0]
+    return text, re.sub(r"\s+", " ", done.stdout), rows_of(table)
 
 
 def rows_of(page):
@@ -37,20 +46,16 @@ def rows_of(page):
     return rows
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_table_has_the_recorded_numbers_and_marks(report, name):
-    _, recorded = report
-    page = PAGES[name].read_text(encoding="utf-8").partition("## Every explainer")[0]
+def test_a_table_has_the_recorded_numbers_and_marks(recorded_page):
+    page, _, recorded = recorded_page
     rows = rows_of(page)
     assert rows
     for key, row in rows.items():
         assert row.items() <= recorded[key].items()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_verdict_is_printed_anew(report, name):
-    printed, _ = report
-    page = PAGES[name].read_text(encoding="utf-8").partition("## Every explainer")[0]
+def test_a_verdict_is_printed_anew(recorded_page):
+    page, printed, _ = recorded_page
     verdicts = re.findall(r"(?m)^    (By [^\n]+(?:\n    [^\n]+)*)", page)
     assert verdicts
     for sentence in re.split(r"(?<=\.) (?=By )", re.sub(r"\s+", " ", " ".join(verdicts))):

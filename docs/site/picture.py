@@ -104,14 +104,18 @@ def draw_picture(bundle: Path) -> str:
         x += 40 + 6.6 * len(meaning)
     for number, line in enumerate(NOTES, start=1):
         parts.append(text(HEATMAP, bottom + 18 * number, line, SMALL))
-    parts.append(text(18, bottom + 18 * len(NOTES), OF_HEATMAP, SMALL))
+    for number, line in enumerate(OF_HEATMAP, start=2):
+        parts.append(text(18, bottom + 18 * number, line, SMALL))
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">'
     page = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="var(--page)"/>'
     return "\n".join([opening, SVG_STYLE, page, *parts, "</svg>", ""])
 
 
 BOLD, SMALL = 'font-weight="600"', 'font-size="12"'
-OF_HEATMAP = "Shade: of the step's greatest number. A dash: the word speaks against the step."
+OF_HEATMAP = (
+    "Shade: share of the step's greatest number.",
+    "A dash: the word speaks against the step.",
+)
 COLOURS = {"helps": "better than the best blind row", "hurts": "worse", "quiet": "blind"}
 NOTES = (
     "Dashed: the best blind row. Blind rows never ask the model.",
