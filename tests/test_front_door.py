@@ -213,6 +213,8 @@ def test_names_of_other_tools_are_understood_and_said_once(capsys):
     assert type(xnmt_bench.load_explainer("saliency")).__name__ == "GradientNorm"
     assert all(here in entries("explainers") for here in ALIASES.values())
     assert all(here in entries("explainers") for like in SIMILAR.values() for here in like)
+    with pytest.raises(XnmtError, match=r"did you mean saliency \(gradient_norm here\)\?"):
+        xnmt_bench.load_explainer("salency")
     with pytest.raises(XnmtError, match="like it are integrated_gradients and weighted_gradient"):
         xnmt_bench.load_explainer("DeepLift")
     with pytest.raises(XnmtError, match="'attention'"):

@@ -102,6 +102,7 @@ SIMILAR = {
     "giza": ("lexicon", "gold_alignment"),
 }
 
+LIKENESS = 0.7  # of two names by their letters; less proposes names of other meanings
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
 
@@ -229,8 +230,11 @@ def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
     # By meaning first: letters take `deep_lift` for anything.
     if like := [known for known in SIMILAR.get(snake_case(name), ()) if known in names]:
         return f"no {noun} {name!r}; like it are {' and '.join(like)}"
-    if near := get_close_matches(name, names, n=3):  # else all names are listed
-        return f"no {noun} {name!r}; did you mean {' or '.join(near)}?"
+    known = {other: f"{other} ({here} here)" for other, here in ALIASES.items() if here in names}
+    known |= {other: other for other in names}
+    near = get_close_matches(name, known, n=3, cutoff=LIKENESS)
+    if near:  # else all names are listed
+        return f"no {noun} {name!r}; did you mean {' or '.join(known[other] for other in near)}?"
     return f"no {noun} {name!r}; there are {', '.join(names)}"
 
 
