@@ -20,7 +20,7 @@ from xnmt_bench.dumps import inseq_file
 from xnmt_bench.dumps.inseq import Inseq
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import follow
-from xnmt_bench.explanation.reading import from_inseq, load_explanations
+from xnmt_bench.explanation import from_inseq, load_explanations
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.pipeline.job import Job
@@ -323,6 +323,23 @@ def test_marian_is_read_with_a_warning(caplog, tmp_path):
     assert "scales the embeddings of Marian's decoder twice" in warning
     marian = open_huggingface(str(FILES / "marian"), "marian")
     assert np.abs(sentence.log_probability_T - ours(marian, "gradient_norm", sentence)[2]).max() > 1
+
+
+def test_marian_scaled_once_is_ours():
+    """Of inseq's decoder embeddings, which Marian's decoder scales again where it is left as is."""
+    inseq = pytest.importorskip("inseq", reason="no inseq here: pip install 'xnmt_bench[bench]'")
+    from benchmarks.inseq_marian import METHODS, attribute, share
+
+    model = open_huggingface(str(FILES / "marian"), "marian")
+    peer = inseq.load_model(str(FILES / "marian"), "saliency")
+    pairs = [("the door is clever .", "die Tür ist klug .")]
+    for scale, same in ((peer.model.get_decoder().embed_scale, False), (1.0, True)):
+        peer.model.get_decoder().embed_scale = scale
+        for method, name, options, aggregator in METHODS:
+            output = attribute(peer, method, pairs)
+            from_peer = from_inseq(output.aggregate(**aggregator) if aggregator else output)
+            from_here = load_explainer(name, **options)(model, pairs)
+            assert (share(from_peer, from_here, method != "occlusion") == 1) is same
 
 
 # The same system is named: every metric that asks an explainer
