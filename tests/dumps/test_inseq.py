@@ -1,4 +1,4 @@
-"""Files that inseq 0.6 and 0.7 saved (`tests/fixtures/inseq/make.py`), and bad ones."""
+"""inseq 0.6 and 0.7: their files (`tests/fixtures/inseq/make.py`), their objects, and bad ones."""
 
 import base64
 import gzip
@@ -6,9 +6,11 @@ import json
 import logging
 import pickle
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.torch import load as load_safetensors
 
 from support.configurations import configure
 from support.paths import ROOT
@@ -18,6 +20,7 @@ from xnmt_bench.dumps import inseq_file
 from xnmt_bench.dumps.inseq import Inseq
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import follow
+from xnmt_bench.explanation import from_inseq, load_explanations
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.pipeline.job import Job
@@ -126,6 +129,136 @@ def test_source_alone():
     )
 
 
+# Objects in memory
+
+
+def objects_of(value, name=""):
+    """What inseq would load from a file's JSON: objects of the same classes, with tensors."""
+    if isinstance(value, list):
+        return [objects_of(part) for part in value]
+    if not isinstance(value, dict):
+        is_tensor = isinstance(value, str) and name in TENSORS
+        return load_safetensors(base64.b64decode(value))["attribution"] if is_tensor else value
+    fields = {key: objects_of(part, key) for key, part in value.get("attributes", value).items()}
+    if "__instance_type__" not in value:
+        return fields
+    made = type(value["__instance_type__"][1], (), {})()
+    vars(made).update(fields)
+    return made
+
+
+TENSORS = ("source_attributions", "target_attributions", "probability", "deltas")
+OBJECTS = [
+    "0.7-saliency.json",
+    "0.7-saliency_aggregated.json.gz",
+    "0.7-saliency_merged.json.gz",
+    "0.7-saliency_16.json.gz",
+    "0.7-saliency_source.json",
+    "0.7-attention.json",
+    "0.7-occlusion.json",
+]
+
+
+def output_of(path):
+    """The stand-in for the output that a file was saved from."""
+    data = path.read_bytes()
+    return objects_of(json.loads(gzip.decompress(data) if path.suffix == ".gz" else data))
+
+
+def assert_same(explanations, others):
+    assert len(explanations) == len(others) > 0
+    for explanation, other in zip(explanations, others, strict=True):
+        for name, value in vars(explanation).items():
+            expected = getattr(other, name)
+            if hasattr(value, "numpy"):
+                np.testing.assert_array_equal(value.numpy(), expected.numpy())
+            else:
+                assert value == expected
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_are_read_as_their_file(name):
+    assert_same(from_inseq(output_of(FILES / name)), load_explanations(FILES / name))
+
+
+def test_sentences_of_an_output_lack_the_name_of_the_method():
+    path = FILES / "0.7-saliency_merged.json.gz"
+    sentences = output_of(path).sequence_attributions
+    explanations = from_inseq(sentences)
+    assert {explanation.explainer for explanation in explanations} == {"relevance[vnorm]"}
+    for one, other in zip(explanations, load_explanations(path), strict=True):
+        np.testing.assert_array_equal(one.source_TS.numpy(), other.source_TS.numpy())
+    assert_same(from_inseq(sentences[1]), explanations[1:])
+
+
+def test_what_save_wrote_comes_back_from_memory(tmp_path):
+    """With labels that are other words than the target's, which stand in `info` alone."""
+    [explanation] = load_explanations(FILES / "0.7-saliency.json")
+    explanation = replace(explanation, labels=["x"] * len(explanation.labels))
+    explanation.save(tmp_path / "x.json")
+    assert_same(from_inseq(output_of(tmp_path / "x.json")), [explanation])
+
+
+def test_an_output_of_marian_is_read_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        from_inseq(output_of(FILES / "0.7-saliency_marian.json"))
+    [warning] = [r.getMessage() for r in caplog.records]
+    assert warning.startswith("inseq's output: inseq scales the embeddings of Marian's decoder")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (None, "NoneType is not inseq's FeatureAttributionOutput"),
+        ("x.json", r"str is not .* \(load_explanations reads a file\)"),
+        ([1, 2], "int is not inseq's"),
+        ({"sequence_attributions": []}, "dict is not inseq's"),
+        ([output_of(FILES / "0.7-occlusion.json")], r"a list of outputs is not .*out1 \+ out2"),
+    ],
+)
+def test_what_is_no_output_is_refused(given, problem):
+    with pytest.raises(XnmtError, match=problem) as caught:
+        from_inseq(given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"source_attributions": None}, "no source_attributions: a model without a source"),
+        ({"attr_pos_start": 5}, "of target tokens 6 to 14 alone; needed: all words"),
+        ({"source_attributions": [[1.0]]}, "source_attributions: shape"),
+        ({"target": "die"}, "target: needed is a list of tokens"),
+    ],
+)
+def test_a_bad_sentence_of_an_output_is_one_line(changes, problem):
+    output = output_of(FILES / "0.7-saliency.json")
+    vars(output.sequence_attributions[0]).update(changes)
+    with pytest.raises(DataError, match=f"^inseq's output: sentence 1: {problem}") as caught:
+        from_inseq(output)
+    assert "\n" not in str(caught.value)
+
+
+def test_objects_of_inseq_itself(tmp_path):
+    """Raw and aggregated, of a run in this process, beside the file that it saves."""
+    inseq = pytest.importorskip("inseq", reason="no inseq here: pip install 'xnmt_bench[bench]'")
+    codes = {"src_lang": "en", "tgt_lang": "de"}
+    model = inseq.load_model(f"{FILES}/m2m100", "saliency", tokenizer_kwargs=codes)
+    pairs = [["the door is clever .", "the door ."], ["die Tür ist klug .", "die Tür ."]]
+    for method, scores in (("saliency", ["probability"]), ("attention", []), ("occlusion", [])):
+        raw = model.attribute(
+            *pairs, method=method, attribute_target=True, batch_size=1, step_scores=scores,
+            show_progress=False,
+        )  # fmt: skip
+        for number, output in enumerate((raw, raw.aggregate())):
+            path = tmp_path / f"{method}-{number}.json"
+            output.save(path)
+            explanations = from_inseq(output)
+            assert_same(explanations, load_explanations(path))
+            assert explanations[0].explainer.startswith(method)
+            assert explanations[0].target_tokens[-1] == "</s>"
+
+
 # Same model and sentences in both tools
 
 
@@ -190,6 +323,23 @@ def test_marian_is_read_with_a_warning(caplog, tmp_path):
     assert "scales the embeddings of Marian's decoder twice" in warning
     marian = open_huggingface(str(FILES / "marian"), "marian")
     assert np.abs(sentence.log_probability_T - ours(marian, "gradient_norm", sentence)[2]).max() > 1
+
+
+def test_marian_scaled_once_is_ours():
+    """Of inseq's decoder embeddings, which Marian's decoder scales again where it is left as is."""
+    inseq = pytest.importorskip("inseq", reason="no inseq here: pip install 'xnmt_bench[bench]'")
+    from benchmarks.inseq_marian import METHODS, attribute, share
+
+    model = open_huggingface(str(FILES / "marian"), "marian")
+    peer = inseq.load_model(str(FILES / "marian"), "saliency")
+    pairs = [("the door is clever .", "die Tür ist klug .")]
+    for scale, same in ((peer.model.get_decoder().embed_scale, False), (1.0, True)):
+        peer.model.get_decoder().embed_scale = scale
+        for method, name, options, aggregator in METHODS:
+            output = attribute(peer, method, pairs)
+            from_peer = from_inseq(output.aggregate(**aggregator) if aggregator else output)
+            from_here = load_explainer(name, **options)(model, pairs)
+            assert (share(from_peer, from_here, method != "occlusion") == 1) is same
 
 
 # The same system is named: every metric that asks an explainer

@@ -13,7 +13,7 @@ import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.dumps.base import Dump
-from xnmt_bench.dumps.inseq_file import InseqFile, read_file, read_tensor, read_tokens
+from xnmt_bench.dumps.inseq_file import InseqOutput, read_file, read_tensor, read_tokens
 from xnmt_bench.errors import DataError
 from xnmt_bench.words.weighed import EOS_TOKEN, Weighed, joined
 
@@ -28,8 +28,8 @@ TASK = re.compile(r"translate \w+ to \w+:")  # T5's prefix
 OF_HEADS = "MultiDimensional"  # the beginning of the names of inseq's classes
 OF_SOURCE, OF_TARGET, PROBABILITY = "source_attributions", "target_attributions", "probability"
 SCALED_TWICE = (
-    "%s: inseq scales the embeddings of Marian's decoder twice, so that this is an explanation of "
-    "another function than the one that translates"
+    "%s: inseq scales the embeddings of Marian's decoder twice, and so explains another function "
+    "than the one that translates, unless its embed_scale was set to 1 (docs/guide/inseq.md)"
 )
 Value = TypeVar("Value")
 Matrices = tuple[np.ndarray, np.ndarray | None]
@@ -46,14 +46,15 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
     """
 
     @property
-    def _file(self) -> InseqFile:
+    def content(self) -> InseqOutput:
+        """What inseq explained."""
         facts = self.path.stat() if self.path.exists() else None
         # Stages open a dump again and again, and the whole file has to be read for its first entry.
         return _read(self.path, facts and facts.st_size, facts and facts.st_mtime_ns)
 
     @property
     def _method(self) -> str:
-        return str(self._file.info.get("attribution_method", "relevance"))
+        return str(self.content.info.get("attribution_method", "relevance"))
 
     @property
     def attention(self) -> bool:  # type: ignore[override]
@@ -63,16 +64,16 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
     @cached_property
     def method(self) -> str:  # type: ignore[override]
         """Inseq's name of the method, with how raw scores became one, and what was explained."""
-        aggregated = {_aggregation(name, fields) for name, fields in self._file.sequences}
+        aggregated = {_aggregation(name, fields) for name, fields in self.content.sequences}
         changed = sorted(aggregated - {""})
-        function = str(self._file.info.get("attributed_fn", PROBABILITY)).removesuffix("_fn")
+        function = str(self.content.info.get("attributed_fn", PROBABILITY)).removesuffix("_fn")
         if function != PROBABILITY:
             changed.append(function)
         return self._method + (f"[{', '.join(changed)}]" if changed else "")
 
     def entries(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Yield number, class and fields of each sentence."""
-        for number, (name, fields) in enumerate(self._file.sequences):
+        for number, (name, fields) in enumerate(self.content.sequences):
             yield number, name, fields
 
     def weighed(self, entry: tuple[int, str, dict[str, Any]]) -> Weighed:
@@ -119,19 +120,41 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
 
     def _size_of_task(self, source: Sequence[str]) -> int:
         """Return how many of T5's first source tokens are `translate English to German:`."""
-        if not str(self._file.info.get("model_class", "")).startswith("T5"):
+        if not str(self.content.info.get("model_class", "")).startswith("T5"):
             return 0
         sizes = range(1, len(source))
         return next((n for n in sizes if TASK.fullmatch(joined(source[:n]))), 0)
 
 
+class InMemory(Inseq):
+    """Sentences that inseq explained in this process.
+
+    Args:
+        content: the sentences.
+    """
+
+    def __init__(self, content: InseqOutput) -> None:
+        super().__init__(Path("inseq's output"))  # which errors name, as they name a file
+        self._content = content
+        _warn_of_marian(content, self.path)
+
+    @property
+    def content(self) -> InseqOutput:
+        """What inseq explained."""
+        return self._content
+
+
 @lru_cache(maxsize=1)
-def _read(path: Path, size: int | None, changed: int | None) -> InseqFile:
+def _read(path: Path, size: int | None, changed: int | None) -> InseqOutput:
     """Read a file once, as long as it has the same size and date."""
     content = read_file(path)
+    _warn_of_marian(content, path)
+    return content
+
+
+def _warn_of_marian(content: InseqOutput, path: Path) -> None:
     if content.info.get("model_class") == "MarianMTModel":
         log.warning(SCALED_TWICE, path)
-    return content
 
 
 def _words(tokens: Sequence[str], start: int) -> slice:

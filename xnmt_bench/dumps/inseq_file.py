@@ -1,9 +1,10 @@
-"""The JSON in which inseq 0.6 and 0.7 save attributions, read and written without inseq.
+"""What inseq 0.6 and 0.7 return and save, read and written without inseq.
 
-Objects are `{"__instance_type__": [module, class], "attributes": {...}}`; their classes are never
-imported, and nothing is unpickled. A tensor is a base64 text of a safetensors file with the one
-tensor `attribution` (0.7), or `{"__ndarray__": ..., "dtype": ..., "shape": [...]}` (0.6), whose
-numbers are lists or a base64 text, packed or not.
+In the JSON of a file objects are `{"__instance_type__": [module, class], "attributes": {...}}`;
+their classes are never imported, and nothing is unpickled. A tensor is a base64 text of a
+safetensors file with the one tensor `attribution` (0.7), or `{"__ndarray__": ..., "dtype": ...,
+"shape": [...]}` (0.6), whose numbers are lists or a base64 text, packed or not. In memory, objects
+have attributes, and tensors are torch's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from safetensors.numpy import save
 
 from xnmt_bench.corpora.text import json_at, present
 from xnmt_bench.dumps.base import number_array
-from xnmt_bench.errors import DataError
+from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.parsing import parse_json
 from xnmt_bench.store import write_atomically
 
@@ -45,11 +46,13 @@ DTYPES = {
 ARRAYS = ("float16", "float32", "float64")
 PACKED, PLAIN = "b64.gz:", "b64:"
 MODULE = "inseq.data.attribution"
+NEEDED = "inseq's FeatureAttributionOutput, or a list of its sequence_attributions"
+FIELDS = ("source", "target", "source_attributions")  # of a sentence in memory
 
 
 @dataclass(frozen=True)
-class InseqFile:
-    """A file's content, its tensors still as they were written.
+class InseqOutput:
+    """Explained sentences, their tensors still as they were found.
 
     Attributes:
         info: facts of the run, such as `attribution_method`.
@@ -60,7 +63,7 @@ class InseqFile:
     sequences: list[tuple[str, dict[str, Any]]]
 
 
-def read_file(path: Path) -> InseqFile:
+def read_file(path: Path) -> InseqOutput:
     """Read a file, packed or not.
 
     Raises:
@@ -84,13 +87,35 @@ def read_file(path: Path) -> InseqFile:
     if not isinstance(sequences, list) or not isinstance(info, dict):
         problem = "no 'sequence_attributions': needed is a file that inseq's out.save() wrote"
         raise DataError(path, None, problem)
-    return InseqFile(info, [_instance(sequence) for sequence in sequences])
+    return InseqOutput(info, [_instance(sequence) for sequence in sequences])
+
+
+def read_output(output: Any) -> InseqOutput:
+    """Read what inseq's `attribute` returned, by its attributes.
+
+    Args:
+        output: a `FeatureAttributionOutput`; or one of its `sequence_attributions`, or a list of
+            them, which lack the facts of the run.
+
+    Raises:
+        XnmtError: it is something else.
+    """
+    sequences = getattr(output, "sequence_attributions", output)
+    if not isinstance(sequences, list | tuple):
+        sequences = [sequences]
+    for sequence in sequences:
+        if hasattr(sequence, "sequence_attributions"):
+            raise XnmtError(f"a list of outputs is not {NEEDED} (out1 + out2 joins two)")
+        if not all(hasattr(sequence, field) for field in FIELDS):
+            hint = " (load_explanations reads a file)" if isinstance(output, str | Path) else ""
+            raise XnmtError(f"{type(sequence).__name__} is not {NEEDED}{hint}")
+    return InseqOutput(getattr(output, "info", {}), [_instance(s) for s in sequences])
 
 
 def _instance(value: Any) -> tuple[str, dict[str, Any]]:
-    """Return an object's class and fields; both empty for other values."""
-    if not isinstance(value, dict):
-        return "", {}
+    """Return an object's class and fields; other values have no fields."""
+    if not isinstance(value, dict):  # in memory, or a number or text of a file
+        return type(value).__name__, getattr(value, "__dict__", {})
     named, fields = value.get("__instance_type__"), value.get("attributes", value)
     # Saved with `use_primitives`, an object is its fields alone.
     name = named[-1] if isinstance(named, list) and named else ""
@@ -118,6 +143,8 @@ def read_tensor(value: Any) -> np.ndarray:
     Raises:
         ValueError: it is not a tensor, or of another size than it says.
     """
+    if isinstance(value, torch.Tensor | np.ndarray):  # in memory
+        return torch.as_tensor(value).detach().cpu().double().numpy()
     if isinstance(value, str):
         return _from_safetensors(_decoded(value))
     if isinstance(value, dict) and "__ndarray__" in value:

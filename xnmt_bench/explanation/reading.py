@@ -1,4 +1,4 @@
-"""Explanations from inseq's files, and from those that `Explanation.save` wrote."""
+"""Explanations from inseq's objects and files, and from files that `Explanation.save` wrote."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY, Inseq
-from xnmt_bench.dumps.inseq_file import read_file, read_tensor, read_tokens
+from xnmt_bench.dumps.inseq import OF_SOURCE, OF_TARGET, PROBABILITY, InMemory, Inseq
+from xnmt_bench.dumps.inseq_file import read_output, read_tensor, read_tokens
 from xnmt_bench.errors import DataError
 from xnmt_bench.explanation.explanation import OURS, Explanation, Explanations
 from xnmt_bench.words import Weighed
@@ -24,16 +24,36 @@ def load_explanations(path: str | Path) -> Explanations:
     Raises:
         DataError: the file, or a sentence of it, cannot be read.
     """
-    path = Path(path)
-    content = read_file(path)
+    return _read_explanations(Inseq(Path(path)))
+
+
+def from_inseq(output: Any) -> Explanations:
+    """Return the explanations of inseq's output, one a sentence, without a file.
+
+    They are those of `load_explanations` and the file that `output.save` writes.
+
+    Args:
+        output: what inseq's `attribute` returned, or a list of its `sequence_attributions`, which
+            lack the method's name; raw scores are aggregated as inseq does by default.
+
+    Raises:
+        XnmtError: it is something else.
+        DataError: a sentence of it cannot be read.
+    """
+    return _read_explanations(InMemory(read_output(output)))
+
+
+def _read_explanations(dump: Inseq) -> Explanations:
+    content = dump.content
     saved = content.info.get(OURS)
     if isinstance(saved, list):
         sentences = [fields for _, fields in content.sequences]
         try:
             return Explanations(_as_saved(*each) for each in zip(sentences, saved, strict=True))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(path, None, "not as save() writes explanations") from None
-    dump, explanations = Inseq(path), Explanations()
+            problem = "not as save() writes explanations"
+            raise DataError(dump.path, None, problem) from None
+    explanations = Explanations()
     for sentence in dump:
         if isinstance(sentence, DataError):
             raise sentence
