@@ -72,7 +72,7 @@ def test_nothing_is_imported_before_it_is_asked_for(monkeypatch):
         (
             "explainers",
             "atention",
-            r"no explainer 'atention'; did you mean attention or attention_norm\?",
+            r"no explainer 'atention'; did you mean attention\?",
         ),
         ("explainers", "gradient_nrom", "no explainer 'gradient_nrom'; did you mean gradient_norm"),
         ("metrics", "fidelty", r"no metric 'fidelty'; did you mean fidelity or infidelity\?"),

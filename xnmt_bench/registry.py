@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -102,7 +102,7 @@ SIMILAR = {
     "giza": ("lexicon", "gold_alignment"),
 }
 
-LIKENESS = 0.7  # of two names by their letters; less proposes names of other meanings
+MARGIN = 0.15  # of likeness by letters: names that are less like than the most like one by so much
 OURS = ("xnmt_bench.", "proxies.")  # where the values of this project's own entry points begin
 
 
@@ -232,9 +232,11 @@ def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
         return f"no {noun} {name!r}; like it are {' and '.join(like)}"
     known = {other: f"{other} ({here} here)" for other, here in ALIASES.items() if here in names}
     known |= {other: other for other in names}
-    near = get_close_matches(name, known, n=3, cutoff=LIKENESS)
+    near = get_close_matches(name, known, n=3)
     if near:  # else all names are listed
-        return f"no {noun} {name!r}; did you mean {' or '.join(known[other] for other in near)}?"
+        likeness = [SequenceMatcher(None, name, other).ratio() for other in near]
+        meant = [known[n] for n, r in zip(near, likeness, strict=True) if r > likeness[0] - MARGIN]
+        return f"no {noun} {name!r}; did you mean {' or '.join(meant)}?"
     return f"no {noun} {name!r}; there are {', '.join(names)}"
 
 

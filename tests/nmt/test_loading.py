@@ -108,7 +108,7 @@ def test_a_description_of_no_model_is_refused(copied_folder, text):
 
 @pytest.mark.parametrize("pairs", [[("a",)], [("a", 1)], [3]])
 def test_what_is_no_pair_of_texts_is_refused(system, pairs):
-    with pytest.raises(XnmtError, match=r"pair 1 is .*, not a source or a \(source"):
+    with pytest.raises(XnmtError, match=r"sentence 1 is .*, not a source or a \(source"):
         xnmt_bench.load_explainer("random")(system.system.model, pairs)
 
 
