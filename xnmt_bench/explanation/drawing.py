@@ -40,6 +40,10 @@ font:13px system-ui,sans-serif}}
 border:1px solid var(--line)}}
 </style>"""
 
+HEAD = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Explanations</title>
+<meta name="viewport" content="width=device-width">
+<style>:root{color-scheme:light dark}</style>"""
 # A file of its own has the system's theme.
 SVG_STYLE = f"""<style>
 svg{{{LIGHT};background:var(--page);font:13px system-ui,sans-serif}}
@@ -89,8 +93,7 @@ def _legend(colour: str, meaning: str, share: int = 100) -> str:
 
 def page(panels: Iterable[Panel]) -> str:
     """Return panels as a whole HTML page."""
-    head = '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Explanations</title>'
-    return f"{head}\n{draw(panels)}\n</html>\n"
+    return f"{HEAD}\n{draw(panels)}\n</html>\n"
 
 
 def picture(panel: Panel) -> str:
