@@ -86,7 +86,7 @@ def test_what_is_wrong_is_one_line(results_with_gap, tmp_path, monkeypatch):
 def test_the_file_that_evaluate_writes_has_the_same_numbers(results_with_gap):
     from xnmt_bench.measuring.bootstrap import Draws
     from xnmt_bench.report.report import collect
-    from xnmt_bench.report.summary import write_rows
+    from xnmt_bench.report.write import write_rows
 
     columns = csv_columns(Fidelity())
     rows = [r.row for r in collect(Fidelity(), results_with_gap, Draws(1000, 0))]

@@ -8,9 +8,10 @@ from xnmt_bench.measuring.metric import Column, SumMetric
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.registry import entries, load
+from xnmt_bench.report.latex import to_latex
 from xnmt_bench.report.report import report
 from xnmt_bench.report.standing import Standing
-from xnmt_bench.report.summary import to_latex, to_markdown
+from xnmt_bench.report.summary import to_markdown
 from xnmt_bench.report.table import tables
 from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
 
@@ -67,14 +68,15 @@ def test_marks_say_what_the_sentence_says():
         "≈ not told apart from a row that never asks the model.",
     ]
     assert "**2.00 [1.90, 2.10]**" in to_markdown(summary)
-    assert r"2.90 $\approx$" in to_latex(summary)
+    assert r"2.90\rlap{$^{\approx}$}" in to_latex(summary)
+    assert {"‡ worse than a blind row", "≈ not told apart from a blind row"} < {*summary.legend}
 
 
 def test_the_verdict_stands_in_every_file_of_the_table(tmp_path):
     report(METRIC, ROWS, [], STANDINGS, tmp_path, Tables())
-    for ending in ("txt", "md", "tex"):
-        text = " ".join((tmp_path / f"fidelity.{ending}").read_text(encoding="utf-8").split())
-        assert "better than every blind row: clear" in text, ending
+    for name in ("fidelity.txt", "fidelity.md", "fidelity_notes.tex"):
+        text = " ".join((tmp_path / name).read_text(encoding="utf-8").split())
+        assert "better than every blind row: clear" in text, name
 
 
 def test_the_systems_quality_comes_first():

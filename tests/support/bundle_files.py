@@ -11,8 +11,8 @@ from xnmt_bench.bundles.write import Report, write_bundle
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.report.report import collect
-from xnmt_bench.report.summary import write_rows
 from xnmt_bench.report.table import csv_columns
+from xnmt_bench.report.write import write_rows
 from xnmt_bench.store import fingerprint
 
 

@@ -14,14 +14,9 @@ from xnmt_bench.measuring.bootstrap import interval
 from xnmt_bench.measuring.measurement import signature
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.report.panels import Panel, caveats
-from xnmt_bench.report.summary import (
-    ShownTable,
-    Summary,
-    show,
-    write_rows,
-    write_summary,
-)
+from xnmt_bench.report.summary import ShownTable, Summary, show
 from xnmt_bench.report.tracking import Tracker
+from xnmt_bench.report.write import write_rows, write_summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +106,7 @@ def publish(
     if result.figure is not None:
         from xnmt_bench.report.figure import save_figure  # heavy, and not all draw one
 
-        svg, png = save_figure(result.figure, results / name)
+        svg, png, *_ = save_figure(result.figure, results / name)
         tracker.figure(name, png)
     show(summary)
     return ShownTable(name, summary, svg)

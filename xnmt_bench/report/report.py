@@ -17,10 +17,11 @@ from xnmt_bench.measuring.measurement import Measurement, ScoredRow, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import panels, sortable, sortable_pivot, system_name
 from xnmt_bench.report.standing import Standings
-from xnmt_bench.report.summary import ShownTable, show, write_rows, write_summary
+from xnmt_bench.report.summary import ShownTable, show
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.report.verdict import verdict
+from xnmt_bench.report.write import write_rows, write_summary
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +82,11 @@ def report(
     standings: Sequence[Standings],
     results: Path,
     tracker: Tracker,
+    notes: Sequence[str] = (),
 ) -> tuple[list[ShownTable], list[Listing]]:
     """Write and print a metric's tables, draw its figures, and return what the pages show.
+
+    Each table has `notes` under it, beside its own.
 
     The verdict stands under the table in its files. On the screen it comes last, and on the page
     first, with those of the other metrics.
@@ -101,7 +105,7 @@ def report(
     tracker.table(metric.name, rows, columns)
     svg = None
     if (figure := interval_figure(metric, panels(metric, scored))) is not None:
-        svg, png = save_figure(figure, results / metric.name)
+        svg, png, *_ = save_figure(figure, results / metric.name)
         tracker.figure(metric.name, png)
     measurements = [scored_row.measurement for scored_row in scored if not scored_row.derived]
     for name, metric_figure in metric.figures(measurements):
@@ -111,9 +115,10 @@ def report(
         write_rows(name, details, columns, results)
     shown: list[ShownTable] = []
     sentences = list(verdict(metric, scored, standings))
-    for name, summary in tables(metric, scored, about, standings):
-        notes = summary.notes if shown else [*sentences, *summary.notes]
-        write_summary(name, replace(summary, notes=notes), results)
+    for name, table in tables(metric, scored, about, standings):
+        summary = replace(table, notes=[*table.notes, *notes])
+        with_verdict = summary.notes if shown else [*sentences, *summary.notes]
+        write_summary(name, replace(summary, notes=with_verdict), results)
         show(summary)
         # The figure stands once, with the headline's table.
         shown.append(ShownTable(name, summary, None if shown else svg))

@@ -1,4 +1,4 @@
-"""Tables for readers: in a terminal, as text, CSV, Markdown and LaTeX."""
+"""Tables for readers: in a terminal, as text, CSV, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from rich.markup import escape as markup_escape
 from rich.table import Table
 
 from xnmt_bench.measuring.metric import TableRow
-from xnmt_bench.store import write_atomically
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,8 @@ class Summary:
         lines: those of one block stand together.
         notes: under the table.
         words: how many columns, from the left, hold words and not numbers.
+        size: of the test set, such as `200 test sentences`, for a caption.
+        legend: what bold cells, marks and brackets mean, a phrase each, for a caption.
     """
 
     title: str
@@ -56,6 +57,8 @@ class Summary:
     lines: list[Line]
     notes: list[str]
     words: int = 1
+    size: str = ""
+    legend: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -104,18 +107,6 @@ def _markdown(text: str) -> str:
     return re.sub(r"<(?=\S)", "&lt;", line)
 
 
-def to_latex(summary: Summary) -> str:
-    """Return the summary as a LaTeX table; needs booktabs."""
-    marks = _marks(summary, _escape, r"\textbf{{{}}}")
-    head, *lines = (" & ".join(x) + r" \\" for x in (map(_escape, summary.headings), *marks))
-    notes = " ".join(map(_escape, (f"{summary.title}.", *summary.notes)))
-    # Numbers to the right, where digits of one weight stand above each other.
-    columns = "".join("l" if n < summary.words else "r" for n in range(len(summary.headings)))
-    body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *lines]
-    end = [r"\bottomrule", r"\end{tabular}", rf"\caption{{{notes}}}", r"\end{table}", ""]
-    return "\n".join([r"\begin{table}", r"\centering", *body, *end])
-
-
 def to_html(summary: Summary) -> str:
     """Return the summary as an HTML table, with its title and its notes."""
 
@@ -153,24 +144,10 @@ def _html(text: str) -> str:
 BESIDE = 3  # characters of a column that are not its text: a space on each side, and a border
 _FORMULA = re.compile(r"\s*[=+\-@].", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "_%&#${}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    # In LaTeX's oldest font encoding, its default, these three are other signs.
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-    | {"≈": r"$\approx$"}
-)
 
 
-def _escape(text: str) -> str:
-    # An empty line ends a paragraph, which a caption may not hold.
-    escaped = " ".join(text.split()).translate(_LATEX)
-    # At the start of a line a bracket would be an argument of the line end before it.
-    return f"{{}}{escaped}" if escaped.startswith("[") else escaped
-
-
-def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
-    """Return the lines' texts, escaped, the best of each column of each block emphasised."""
+def best_cells(summary: Summary) -> list[list[bool]]:
+    """Return which cells of each line are the best of their column and block."""
     best: dict[tuple[Any, ...], float] = {}
     for line in summary.lines:
         for place, cell in enumerate(line.cells):
@@ -178,13 +155,25 @@ def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> lis
                 key = (*line.block, place)
                 # Ranks are such that the least is the best, in either direction.
                 best[key] = min(best.get(key, cell.rank), cell.rank)
+    # Equal ranks are all the best: none of them is the better one.
+    return [
+        [
+            cell.rank is not None and cell.rank == best.get((*line.block, place))
+            for place, cell in enumerate(line.cells)
+        ]
+        for line in summary.lines
+    ]
 
-    def mark(line: Line, place: int, cell: Cell) -> str:
-        # Equal ranks are all emphasised: none of them is the better one.
-        won = cell.rank is not None and cell.rank == best.get((*line.block, place))
-        return emphasis.format(escape(cell.text)) if won else escape(cell.text)
 
-    return [[mark(line, *numbered) for numbered in enumerate(line.cells)] for line in summary.lines]
+def _marks(summary: Summary, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
+    """Return the lines' texts, escaped, the best of each column of each block emphasised."""
+    return [
+        [
+            emphasis.format(escape(cell.text)) if is_best else escape(cell.text)
+            for cell, is_best in zip(line.cells, best, strict=True)
+        ]
+        for line, best in zip(summary.lines, best_cells(summary), strict=True)
+    ]
 
 
 def to_tables(summary: Summary, width: int) -> list[Table]:
@@ -284,14 +273,3 @@ def _print(summary: Summary, console: Console) -> None:
     """Print the tables of a summary."""
     for table in to_tables(summary, console.width):
         console.print(table)
-
-
-def write_summary(name: str, summary: Summary, results: Path) -> None:
-    """Write a table as text, Markdown and LaTeX."""
-    for ending, form in {"txt": to_text, "md": to_markdown, "tex": to_latex}.items():
-        write_atomically(results / f"{name}.{ending}", form(summary))
-
-
-def write_rows(name: str, rows: Sequence[TableRow], columns: Sequence[str], results: Path) -> None:
-    """Write every number as `<name>.csv`."""
-    write_atomically(results / f"{name}.csv", to_csv(rows, columns))

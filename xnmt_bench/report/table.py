@@ -35,6 +35,7 @@ MARKS_NOTES = {
     "worse": "‡ worse than a row that never asks the model.",
     "alike": "≈ not told apart from a row that never asks the model.",
 }
+MARKS_LEGEND = {"worse": "‡ worse than a blind row", "alike": "≈ not told apart from a blind row"}
 OF_EVERY_ROW = ("units", "empty_draws", "status", "remarks", "signature", "rerun")
 SEEDS = "Several seeds: their mean, and the union of their intervals."
 SYSTEMS = (
@@ -146,7 +147,41 @@ def summarise(
     numbers = [cell.text for line in lines for cell in line.cells[len(words) :]]
     marked = [word for word, mark in MARKS.items() if any(mark in text for text in numbers)]
     notes = [*notes, *(MARKS_NOTES[word] for word in marked)]
-    return Summary(distinction.title(title), headings, lines, notes, len(words))
+    return Summary(
+        distinction.title(title),
+        headings,
+        lines,
+        notes,
+        len(words),
+        _size(scored),
+        [*_legend(metric, lines, any(standings)), *(MARKS_LEGEND[word] for word in marked)],
+    )
+
+
+def _size(scored: Sequence[ScoredRow]) -> str:
+    """Return how many test sentences, or units of a test set, rows are of; empty if unknown."""
+    ranked = [s for s in scored if s.values]
+    sentences = {test_sentences(s).partition(" (")[0] for s in ranked} - {""}
+    units = {f"{s.values['units']:,.0f}" for s in ranked if "units" in s.values}
+    counts, noun = (sentences, "test sentences") if sentences else (units, "units of the test set")
+    return f"{' or '.join(sorted(counts))} {noun}" if counts else ""
+
+
+def _legend(metric: Metric, lines: Sequence[Line], tested: bool) -> Iterator[str]:
+    """Yield what the cells of a table mean, in phrases for a caption."""
+    cells = [cell for line in lines for cell in line.cells]
+    texts = [cell.text for cell in cells]
+    if metric.headline.better:
+        yield f"{metric.headline.better} is better"
+    if any(cell.rank is not None for cell in cells):
+        better = ", if better than every blind row" if tested else ""
+        yield f"bold: the best of its column and block{better}"
+    if any("(blind)" in text for text in texts):
+        yield "blind rows never ask the model"
+    if any(" [" in text for text in texts):
+        yield "brackets: 95 % intervals"
+    if any(CAP in text for text in texts):
+        yield f"{CAP} training ended at its cap of epochs"
 
 
 def _seeds(panel: Panel, name: str) -> set[Any]:
