@@ -106,6 +106,9 @@ def test_what_is_shared_within_the_package_is_part_of_it(package):
     assert not changed("shared.py", "    return d", "\n    # why\n    return d  # because")
     assert not changed("deeper.py", "d = 1", "d  =  (1)")
     assert not changed("unrelated.py", "u = 1", "u = 2")
+    # Nor do the papers that a class names.
+    assert not changed("main.py", "    def relevance", '    papers = ("a",)\n\n    def relevance')
+    assert changed("main.py", "    def relevance", "    blind = True\n\n    def relevance")
     # A second module of the same author, and none that pip installed.
     assert changed("../phi_elsewhere.py", "x = 1", "x = 2")
 

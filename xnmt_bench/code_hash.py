@@ -23,8 +23,8 @@ FOLLOWED = tuple(f"xnmt_bench.{room}" for room in ("explainers", "nmt", "words",
 def code_hash(cls: type) -> str:
     """Hash the class's module and the modules that it imports, directly or through others.
 
-    Comments, layout and docstrings do not count. Imports are followed inside `FOLLOWED`, and of a
-    plug-in into all that its author may edit: its own distribution, modules that are not
+    Comments, layout, docstrings and `papers` do not count. Imports are followed inside `FOLLOWED`,
+    and of a plug-in into all that its author may edit: its own distribution, modules that are not
     installed, and those installed with `pip install -e`.
 
     A class of a notebook has no file, so that its hash is drawn: each new definition is other code.
@@ -116,9 +116,10 @@ def code_of_plug_in(cls: type) -> str | None:
 @cache
 def _parse(text: str) -> tuple[str, Sequence[ast.Import | ast.ImportFrom]]:
     """Return a module's syntax tree as text, and its import statements."""
-    # The syntax tree has no comments and no layout; docstrings are dropped from it.
+    # The syntax tree has no comments and no layout.
     tree = ast.parse(text)
     _drop_docstrings(tree)
+    _drop_references(tree)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     return ast.dump(tree), imports
 
@@ -128,6 +129,19 @@ def _drop_docstrings(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
+
+
+def _drop_references(tree: ast.Module) -> None:
+    """Drop the papers that classes name, which decide no result."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if not _names_papers(part)]
+
+
+def _names_papers(statement: ast.stmt) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+    return any(isinstance(target, ast.Name) and target.id == "papers" for target in targets)
 
 
 def _imported_modules(

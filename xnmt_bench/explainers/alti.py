@@ -29,6 +29,8 @@ class Alti(BlockExplainer):
         XnmtError: the model has no such layer or head.
     """
 
+    papers = ("ferrando2022alti", "ferrando2022towards")
+
     def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Roll contributions through encoder and decoder."""
         states_BSD = blocks.encoder[0].input_BQD

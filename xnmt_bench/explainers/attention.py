@@ -31,6 +31,7 @@ class Attention(Explainer):
         XnmtError: the model has no such layer or head.
     """
 
+    papers = ("bahdanau2015",)
     tells_own_side: ClassVar[bool] = True
     attends: ClassVar[bool] = True
 

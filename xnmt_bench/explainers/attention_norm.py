@@ -25,6 +25,7 @@ class AttentionNorm(BlockExplainer):
         XnmtError: the model has no such layer or head.
     """
 
+    papers = ("kobayashi2020",)
     attends: ClassVar[bool] = True
 
     def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:

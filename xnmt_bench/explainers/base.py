@@ -104,8 +104,10 @@ class Explainer(ABC):
         error: what `Relevance.error_BT` is, where the explainer gives it.
         sizes: options that change no result, such as how much is computed at once.
         unnamed: options that its name in results does not show.
+        papers: where the method was published: keys of `references.bib`, or BibTeX entries.
     """
 
+    papers: ClassVar[tuple[str, ...]] = ()
     blind: ClassVar[bool] = False
     options: dict[str, Any]
     learnt: Mapping[str, np.ndarray] | None = None

@@ -39,6 +39,7 @@ class CpLrp(WeightedGradient):
         positions: of the decoder, from which several steps walk back in one pass.
     """
 
+    papers = ("ali2022",)
     error = "part of the logit that is not on words but on positions, biases, BOS and EOS"
 
     def __init__(self, foil: Foil | None = None, positions: Count | None = None) -> None:

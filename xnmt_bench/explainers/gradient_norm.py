@@ -19,6 +19,8 @@ class GradientNorm(GradientExplainer):
         norm: l1 as in the paper, or l2.
     """
 
+    papers = ("li2016",)
+
     def __init__(
         self,
         of: Of = "probability",

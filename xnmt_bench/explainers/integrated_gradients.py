@@ -32,6 +32,7 @@ class IntegratedGradients(ObjectiveExplainer):
         positions: of the decoder, computed in one pass. It bounds memory and changes no result.
     """
 
+    papers = ("sundararajan2017",)
     cpu, each = CPU, EACH
     error = "completeness gap, what the sum over words misses of f(words) - f(zero)"
 

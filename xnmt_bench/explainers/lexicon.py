@@ -28,6 +28,7 @@ class Lexicon(Explainer):
         sentences: training pairs that it learns from, the first ones.
     """
 
+    papers = ("brown1993",)
     blind: ClassVar[bool] = True
 
     def __init__(self, iterations: Count = 5, sentences: Count = 100_000) -> None:

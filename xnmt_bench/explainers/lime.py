@@ -26,6 +26,8 @@ class Lime(CoalitionExplainer):
         of, foil, removal, seed, positions: as for `CoalitionExplainer`.
     """
 
+    papers = ("ribeiro2016",)
+
     def __init__(
         self,
         samples: Count = 200,

@@ -35,6 +35,8 @@ class PredictionDifference(ObjectiveExplainer):
             and what the free memory of a GPU holds. It bounds memory and never changes a result.
     """
 
+    papers = ("li2019",)
+
     def __init__(
         self,
         of: Of = "probability",

@@ -37,6 +37,8 @@ class Rollout(Explainer):
         XnmtError: the model has no such layer or head.
     """
 
+    papers = ("abnar2020",)
+
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads
 

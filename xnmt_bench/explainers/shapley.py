@@ -22,6 +22,7 @@ class Shapley(CoalitionExplainer):
         of, foil, removal, seed, positions: as for `CoalitionExplainer`.
     """
 
+    papers = ("castro2009",)
     error = "standard error over orders, of each step's most uncertain word"
 
     def __init__(

@@ -29,6 +29,8 @@ class ValueZeroing(BlockExplainer):
         XnmtError: the model has no such layer or head.
     """
 
+    papers = ("mohebbi2023",)
+
     def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Roll the blocks' scores through encoder and decoder."""
         encoder = [self._shares(block) for block in blocks.encoder]

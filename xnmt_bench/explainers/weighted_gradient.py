@@ -10,6 +10,8 @@ from xnmt_bench.explainers.gradient import GradientExplainer
 class WeightedGradient(GradientExplainer):
     """The gradient dotted with the embedding, signed (Ding et al. 2019)."""
 
+    papers = ("ding2019",)
+
     def reduce(self, gradient: Tensor, embedding: Tensor) -> Tensor:
         """Return the dot product, (...)."""
         return (embedding * gradient).sum(-1)

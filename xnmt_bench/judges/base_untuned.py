@@ -26,6 +26,7 @@ class Base(Judge):
     """
 
     name = "base"
+    papers = ("li2020",)
     heading = "Base"
     place = 0
     precedence = 0

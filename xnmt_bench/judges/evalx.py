@@ -48,6 +48,7 @@ class EvalX(TrainedProxy):
     """
 
     name = "evalx"
+    papers = ("jethani2021",)
     heading = "EVAL-X"
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "

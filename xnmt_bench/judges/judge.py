@@ -51,6 +51,7 @@ class Judge(Lazy, ABC):
         csv_only: names of its rows that tables leave out.
         cannot_see: what it cannot see of a system, in words for readers.
         version: raise it when the same recipe gives other log-likelihoods.
+        papers: where it was published: keys of `references.bib`, or BibTeX entries.
     """
 
     name: ClassVar[str]
@@ -63,6 +64,7 @@ class Judge(Lazy, ABC):
     result_columns: ClassVar[Sequence[Column]] = ()
     csv_only: ClassVar[Sequence[str]] = ()
     cannot_see: ClassVar[str] = ""
+    papers: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[int] = 1
 
     def __init__(self, rules: RuleSet) -> None:

@@ -34,6 +34,7 @@ class Distilled(RuleProxy):
     """The configured proxy, which learns the model's distributions from the explainer's rules."""
 
     name = "kl"
+    papers = ("li2020",)
     heading = "KL"
     cannot_see = (
         "what own proxies cannot see: it learns from the same rules, and whole distributions "

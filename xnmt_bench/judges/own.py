@@ -21,6 +21,7 @@ class Own(RuleProxy):
     """The configured proxy on the explainer's own rules (Li et al. 2020, section 3.2)."""
 
     name = "own"
+    papers = ("li2020",)
     heading = "own proxy"
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "

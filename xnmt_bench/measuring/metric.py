@@ -222,6 +222,7 @@ class Metric(ABC):
             one are never ranked together. None for all options but the columns.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
+        papers: where it was published: keys of `references.bib`, or BibTeX entries.
     """
 
     name: ClassVar[str]
@@ -238,6 +239,7 @@ class Metric(ABC):
     reads_sheets: ClassVar[bool] = False
     setting_options: ClassVar[Sequence[str] | None] = None
     of_words: ClassVar[bool] = True
+    papers: ClassVar[tuple[str, ...]] = ()
     csv_only: Sequence[str] = ()
 
     @abstractmethod

@@ -32,6 +32,7 @@ class Repetition(SumMetric):
     """
 
     name = "repetition"
+    papers = ("voita2019", "wong2012")
     setting_options = ()
     inputs = ("outputs",)
     needs = "documents with references"

@@ -76,6 +76,7 @@ class AER(SumMetric):
     """
 
     name = "aer"
+    papers = ("och2003", "li2020")
     setting_options = ()
     inputs = ("relevance",)
     needs = "gold word alignment, or two link files (metric.aer.gold, metric.aer.hypothesis)"

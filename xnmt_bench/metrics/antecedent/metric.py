@@ -44,6 +44,7 @@ class AntecedentWeight(Metric):
     """
 
     name = "antecedent"
+    papers = ("dinarelli2024",)
     setting_options = ()
     needs = "a contrastive set with annotated antecedents (metric.antecedent.set)"
     reads_relevance = True

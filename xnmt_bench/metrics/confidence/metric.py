@@ -91,6 +91,7 @@ class Confidence(Metric):
     """
 
     name = "confidence"
+    papers = ("rikters2018",)
     setting_options = ()
     inputs = ("relevance", "outputs")
     title = "Confidence"

@@ -90,6 +90,7 @@ class Consistency(SumMetric):
     """
 
     name = "consistency"
+    papers = ("yehudai2023",)
     setting_options = ()
     reads_relevance = True
     inputs = ("outputs",)

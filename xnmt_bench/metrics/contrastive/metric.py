@@ -64,6 +64,7 @@ class Contrastive(SumMetric):
     """
 
     name = "contrastive"
+    papers = ("muller2018", "voita2019")
     setting_options = ()
     inputs = ("scores",)
     needs = "contrastive sets (metric.contrastive.sets)"

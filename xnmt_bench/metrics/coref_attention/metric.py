@@ -64,6 +64,7 @@ class CorefAttention(SumMetric):
     """
 
     name = "coref_attention"
+    papers = ("dinarelli2024",)
     setting_options = ("nearest", "whole_matrix")
     needs = "a corpus with coreference chains, and a system that reads context"
     reads_relevance = True

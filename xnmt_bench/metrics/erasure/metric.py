@@ -59,6 +59,7 @@ class Erasure(SumMetric):
     """
 
     name = "erasure"
+    papers = ("deyoung2020",)
     setting_options = ("beam",)
     reads_relevance = True
     title = "Erasure: the label's probability with words taken away, and put in"

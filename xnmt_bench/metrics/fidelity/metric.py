@@ -71,6 +71,7 @@ class Fidelity(SumMetric):
     """
 
     name = "fidelity"
+    papers = ("li2020",)
     setting_options = ()
     needs = "training sentences, where a judge or an explainer learns"
     reads_relevance = True

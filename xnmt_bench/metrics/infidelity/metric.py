@@ -50,6 +50,7 @@ class Infidelity(SumMetric):
     """
 
     name = "infidelity"
+    papers = ("yeh2019",)
     setting_options = ("samples", "draws")
     reads_relevance = True
     title = "Infidelity: do scores foretell what erasing words does?"

@@ -43,6 +43,7 @@ class Quality(SumMetric):
     """
 
     name = "quality"
+    papers = ("papineni2002", "popovic2015", "post2018", "snover2006")
     setting_options = ()
     inputs = ("outputs",)
     needs = "references"

@@ -51,6 +51,7 @@ class Robustness(SumMetric):
 
     of_words = False
     name = "robustness"
+    papers = ("adebayo2018", "yeh2019")
     setting_options = ("samples", "radius", "draws")
     title = "Robustness: explanations under noise, and of a system whose weights are permuted"
     note = (

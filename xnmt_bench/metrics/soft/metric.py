@@ -42,6 +42,7 @@ class SoftErasure(SumMetric):
     """
 
     name = "soft"
+    papers = ("zhao2023",)
     setting_options = ("samples", "retention", "draws")
     reads_relevance = True
     title = "Soft erasure: embeddings kept as much as a word is relevant"
