@@ -103,7 +103,8 @@ def commands(page: Path) -> Iterator[Command]:
         for text in re.split(r" && | \| ", code):
             if COMMAND.match(text.strip() + " "):
                 where = page.relative_to(ROOT).as_posix()
-                yield Command(where, first, text.strip(), comment.strip())
+                # What is printed may go into a file.
+                yield Command(where, first, text.partition(" > ")[0].strip(), comment.strip())
         begun = ""
 
 

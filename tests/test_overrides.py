@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from support.configurations import configure
 from xnmt_bench import schema
 from xnmt_bench.errors import ConfigError
-from xnmt_bench.overrides import SENTENCES, quote, quoted, split, texts
+from xnmt_bench.overrides import TEXTS, quote, quoted, split, texts
 from xnmt_bench.pipeline.settings import (
     CorpusSettings,
     JobSettings,
@@ -83,7 +83,7 @@ def test_a_text_arrives_as_it_was_typed(text):
 
 
 @pytest.mark.parametrize("text", SENTENCE_ALONE)
-@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("name", TEXTS)
 def test_a_sentence_may_be_anything(name, text):
     override = PARSER.parse_override(quoted(f"{name}={text}"))
     assert OmegaConf.create({"x": override.value()}).x == text

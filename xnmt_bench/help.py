@@ -37,6 +37,8 @@ What one does first:
       tables, figures and pages of everything that was measured
   {evaluate} analysis=[significance,rank_stability]
       which differences are more than chance
+  {evaluate} rows="explainer=attention,lexicon judge=base" figures.pdf=true
+      some of the rows, with tables in LaTeX and figures in PDF; `{evaluate} cite` prints BibTeX
   {evaluate} bundle=FILE.zip
       the same in one file to be given away; results=[a.zip,b.zip] reads such files""",
 }

@@ -15,7 +15,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 
-SENTENCES = ("explain", "explain_target", "explain_foil")
+# Options whose value is one text, also with commas, brackets or quotes in it.
+TEXTS = ("explain", "explain_target", "explain_foil", "rows")
+CITE = "cite"  # the option that a word alone sets
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 FUNCTION = re.compile(r"(choice|shuffle|sort|tag)\((.*)\)", re.DOTALL)  # Hydra's, of several values
 
@@ -36,16 +38,18 @@ def _parser() -> OverridesParser:
 
 
 def quoted(argument: str) -> str:
-    """Put quotes around the texts of an option that Hydra cannot read without.
+    """Put quotes around the texts of an option that Hydra cannot read without; complete `cite`.
 
-    A sentence is one text, whatever is in it, and a `${` in it is text too. Elsewhere brackets,
+    A value of `TEXTS` is one text, and a `${` in it is text too. Elsewhere brackets,
     commas, quotes and `${` keep their meaning. `~/` is the user's own folder, and `null` alone is
     no value: `Null` may be a name.
     """
+    if argument == CITE:
+        return f"{CITE}=true"
     name, equals, value = argument.partition("=")
     if not equals or argument.startswith("-"):
         return argument
-    if name.lstrip("+") not in SENTENCES:
+    if name.lstrip("+") not in TEXTS:
         changed = name + equals + _quote_values(value)
         return changed if parse(changed) else argument
     if value == "null" or _is_quoted(value):

@@ -16,6 +16,9 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 from rich.cells import cell_len
 
+from xnmt_bench.errors import ConfigError
+from xnmt_bench.registry import unknown
+
 log = logging.getLogger(__name__)
 REGULAR = ("Regular", "Book", "Roman", "Normal")  # names of a font's ordinary style
 LARGEST = 80.0  # inches of a side: more pixels than that have no readable letters
@@ -31,6 +34,13 @@ def shorten(text: str, most: int = LONGEST_NAME) -> str:
         return text
     kept = (most - 1) * len(text) // width  # a Chinese character is two letters wide
     return f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
+
+
+def require_font(family: str) -> None:
+    """Raise a ConfigError where no font of a family is installed."""
+    families = {entry.name for entry in fontManager.ttflist}
+    if family not in families:
+        raise ConfigError([f"figures.font: {unknown('font', family, families)}"])
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +29,13 @@ from xnmt_bench.measuring.measurement import (
 from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.pipeline.inputs import READERS
 from xnmt_bench.pipeline.job import Job, trainer_options
-from xnmt_bench.pipeline.settings import Settings
+from xnmt_bench.pipeline.settings import Settings, leaves
 from xnmt_bench.plan import configured_metrics, makers, plan_job
 from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
-from xnmt_bench.report.standing import Standings, standings_of
+from xnmt_bench.report.selection import Selection
+from xnmt_bench.report.standing import Standings
 from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
@@ -44,6 +46,7 @@ from xnmt_bench.sweep import name_lines
 
 log = logging.getLogger(__name__)
 _printed: set[str] = set()  # rows of this process
+Scored = dict[str, tuple[Metric, Sequence[ScoredRow]]]  # by name of the metric
 TABLES = ("csv", "txt", "md")  # files of a table that a bundle holds
 
 
@@ -63,6 +66,10 @@ def train(settings: Settings) -> None:
         raise ConfigError(["results= takes bundles with evaluate.py only; give a folder"])
     if settings.bundle is not None:
         raise ConfigError(["bundle= works with evaluate.py only"])
+    if settings.rows is not None:
+        raise ConfigError(["rows= works with evaluate.py only"])
+    if settings.cite:
+        raise ConfigError(["cite= works with evaluate.py only"])
     if settings.repair:
         repair(Path(settings.store))
         return
@@ -151,6 +158,7 @@ def evaluate(settings: Settings) -> None:
         raise ConfigError(["dry_run= works with train.py only"])
     if settings.until is not None:
         raise ConfigError(["until= works with train.py only"])
+    check_report_options(settings)
     paths = bundle_paths(settings.results)
     if not paths:
         _evaluate(settings)
@@ -170,9 +178,72 @@ def evaluate(settings: Settings) -> None:
         ) from error
 
 
+# Options of jobs, which no report reads.
+JOB_OPTIONS = (
+    *("corpus", "nmt", "judge", "proxy", "rules", "trainer"),
+    *("k", "scenario", "learned_from", "seed", "train_sentences"),
+)
+
+
+def _typed(names: Sequence[str]) -> list[str]:
+    """Return the arguments of the command line that set some options, or options inside them."""
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    return [o for o in overrides if re.split(r"[.@=]", o.lstrip("+~"))[0] in names]
+
+
+def check_report_options(settings: Settings) -> None:
+    """Refuse options of `evaluate.py` that would change nothing.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    reports = not settings.explain and not settings.sheet.node
+    if settings.rows is not None and not reports:
+        raise ConfigError(["rows= chooses rows of a report; leave explain= and sheet= out"])
+    if settings.cite and not reports:
+        raise ConfigError(["cite= is of the rows of a report; leave explain= and sheet= out"])
+    if settings.rows is not None and settings.bundle is not None:
+        # Who reads it would test against the blind rows in it alone.
+        raise ConfigError(["bundle= holds every row of a report; leave rows= out"])
+
+
+def _refuse_explainer() -> None:
+    """Raise a ConfigError where the command line has an explainer, and none runs.
+
+    A reader may take it for a choice of rows.
+    """
+    if typed := _typed(["explainer"]):
+        advice = 'rows="explainer=NAME" chooses rows of a report, explain=SENTENCE shows a sentence'
+        raise ConfigError([f"{typed[0]}: no explainer runs here; {advice}"])
+
+
+def _about_unused(settings: Settings) -> str:
+    """Return which options of jobs on the command line change no report; empty for none."""
+    names = set(JOB_OPTIONS)
+    # `analysis.agreement.fixed.k` is the job's k.
+    paths = (path.split(".") for path, _ in leaves(settings.analysis))
+    names -= {option for *_, section, option in paths if section == "fixed"}
+    if not (typed := _typed(sorted(names))):
+        return ""
+    reason = 'a report has every measured row; rows="COLUMN=VALUE" chooses rows'
+    return f"not used: {', '.join(typed)}; {reason}"
+
+
 def _evaluate(settings: Settings) -> None:
-    """Explain a sentence, make a sheet, or report; as `evaluate` says."""
-    with _start(settings, "evaluate") as tracker:
+    """Explain a sentence, make a sheet, cite, or report; as `evaluate` says."""
+    if settings.cite:
+        from xnmt_bench.report.cite import cite
+
+        _refuse_explainer()
+        selection = Selection.parse(settings.rows or "")
+        # Without a log or a tracker, whose messages would stand in the BibTeX.
+        if unused := _about_unused(settings):
+            print(f"% {unused}.\n")
+        print(cite(configured_metrics(settings).values(), settings.results_folder, selection))
+        return
+    from xnmt_bench.report.figure import drawn_as  # heavy, and train draws none
+
+    with drawn_as(settings.figures), _start(settings, "evaluate") as tracker:
         if settings.explain:
             from xnmt_bench.explain import explain
 
@@ -181,14 +252,20 @@ def _evaluate(settings: Settings) -> None:
         if settings.sheet.node:
             from xnmt_bench.sheets.make import make_sheet
 
+            _refuse_explainer()
             make_sheet(settings.sheet, settings.results_folder)
             return
         metrics, results = configured_metrics(settings), settings.results_folder
+        selection = Selection.parse(settings.rows or "")
         job = Job(settings, may_make=False)
         check_inputs(metrics.values(), job)
         from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
+        if not from_files:  # which the configured explainer may explain
+            _refuse_explainer()
+            if unused := _about_unused(settings):
+                log.warning("%s", unused)
         errors = measure_all(from_files, job, tracker)
-        scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
+        scored: Scored = {}
         missing: list[MissingError] = []
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
         for name, metric in metrics.items():
@@ -206,13 +283,16 @@ def _evaluate(settings: Settings) -> None:
             raise nothing_read[0]
         for nothing in missing:
             log.warning("%s", nothing)
+        every, scored = scored, _select(selection, scored)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         failed, standings = list[str](), dict[str, Sequence[Standings]]()
         for name, (metric, rows) in scored.items():
             about = about_systems(scored, name)
             try:
-                standings[name] = standings_of(metric, rows, draws(settings))
-                tables, read = report(metric, rows, about, standings[name], out, tracker)
+                standings[name] = selection.standings(metric, every[name][1], draws(settings))
+                tables, read = report(
+                    metric, rows, about, standings[name], out, tracker, selection.notes
+                )
             except OSError:  # of the disk, which stops the other metrics too
                 raise
             except Exception as error:
@@ -223,7 +303,7 @@ def _evaluate(settings: Settings) -> None:
             shown, listings = [*shown, *tables], [*listings, *read]
         for name in failed:  # what made no table makes no analysis
             del scored[name]
-        shown += run_analyses(settings, scored, out, tracker, errors)
+        shown += run_analyses(settings, scored, out, tracker, errors, selection.notes[:1])
         # Doubts and agreement are of systems, so that every metric says the same of them.
         verdicts = [
             *dict.fromkeys(
@@ -255,7 +335,7 @@ def _evaluate(settings: Settings) -> None:
         # Last, so that the page of the other rows is there; an error, so that a script notices.
         if errors:
             raise errors[0]
-        damaged = [s.measurement.status for _, rows in scored.values() for s in rows if s.damaged]
+        damaged = [s.measurement.status for _, rows in every.values() for s in rows if s.damaged]
         if damaged:
             raise StoreError(f"{len(damaged)} rows are damaged: {'; '.join(damaged)}")
         if settings.bundle is not None:
@@ -276,6 +356,20 @@ def _evaluate(settings: Settings) -> None:
             digest = write_bundle(bundled, path)
             log.info("the bundle is %s, sha256 %s", path, digest)
             tracker.artifact("bundle", path)
+
+
+def _select(selection: Selection, scored: Scored) -> Scored:
+    """Return the rows that a report shows; a metric without any is left out.
+
+    Raises:
+        ConfigError: the selection names what no row has.
+    """
+    selection.check([(metric, [s.measurement for s in rows]) for metric, rows in scored.values()])
+    return {
+        name: (metric, shown)
+        for name, (metric, rows) in scored.items()
+        if (shown := selection.shown(metric, rows))
+    }
 
 
 def _start(settings: Settings, job_type: str) -> Tracker:
@@ -414,8 +508,12 @@ def run_analyses(
     results: Path,
     tracker: Tracker,
     errors: list[Exception],
+    notes: Sequence[str] = (),
 ) -> list[ShownTable]:
-    """Ask every configured analysis of what was measured; append what went wrong to `errors`."""
+    """Ask every configured analysis of what was measured; append what went wrong to `errors`.
+
+    Each table has `notes` under it.
+    """
     from xnmt_bench.analyses.analysis import Analysis, publish
 
     by_metric = {name: panels(metric, rows) for name, (metric, rows) in scored.items()}
@@ -429,7 +527,9 @@ def run_analyses(
         made_from = options | {"rows": fingerprint({"rows": signatures})}
         try:
             for title, result in analysis.results(by_metric):
-                shown.append(publish(title, result, by_metric, made_from, results, tracker))
+                summary = replace(result.summary, notes=[*result.summary.notes, *notes])
+                noted = replace(result, summary=summary)
+                shown.append(publish(title, noted, by_metric, made_from, results, tracker))
         except NotApplicable as error:
             log.warning("%s: n/a: %s", name, error)
         except Exception as error:  # a failed analysis must not lose the others

@@ -357,8 +357,8 @@ def test_both_metrics_run_on_it_from_the_command_line(concat, workplace, tmp_pat
     options = ["nmt=concat", *changes(workplace), f"nmt.initial={concat.settings.nmt.initial}",
              "nmt.sizes.position_shift=8", "nmt.training.context_discount=0.1",
              "metric=[fidelity,aer]", "proxy=fn", f"results={tmp_path}/results",
-             f"hydra.run.dir={tmp_path}/run", "explainer=prediction_difference"]  # fmt: skip
-    must_run("train.py", *options)
+             f"hydra.run.dir={tmp_path}/run"]  # fmt: skip
+    must_run("train.py", *options, "explainer=prediction_difference")
     must_run("evaluate.py", *options)
     with (tmp_path / "results" / "aer.csv").open() as file:
         rows = {row["explainer"]: row for row in csv.DictReader(file)}

@@ -4,12 +4,15 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import pytest
+from matplotlib.text import Text
 
 from support.example_rows import FIDELITY, SYSTEM, scored
+from xnmt_bench.errors import ConfigError
 from xnmt_bench.measuring.metric import Column
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
-from xnmt_bench.report.figure import interval_figure, log_scale, save_figure
+from xnmt_bench.pipeline.settings import FigureSettings
+from xnmt_bench.report.figure import drawn_as, interval_figure, log_scale, save_figure
 from xnmt_bench.report.panels import panels
 
 
@@ -141,3 +144,57 @@ def test_the_best_part_orders_systems_where_higher_is_better():
     rows = [*of("uneven", 0.9, 0.1), *of("even", 0.5, 0.5)]
     [ax] = drawn(Accuracy(), rows).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["even", "uneven"]
+
+
+PAPER = FigureSettings(pdf=True, width=3.3, font="STIXGeneral", size=8.0)
+NUMBERS = {"prediction_difference": 8.0, "attention": 7.0, "random": 30.0}
+
+
+def sizes(figure):
+    return {round(t.get_fontsize(), 3) for t in figure.findobj(Text) if t.get_text().strip()}
+
+
+def test_a_papers_figure_has_its_width_its_font_and_its_size(tmp_path):
+    rows = [row(name, kind, p) for name, p in NUMBERS.items() for kind in ("base", "evalx_sa")]
+    with drawn_as(PAPER):
+        figure = drawn(Fidelity(), rows)
+        *_, pdf = save_figure(figure, tmp_path / "fidelity")
+    assert figure.get_figwidth() == pytest.approx(3.3)
+    assert sizes(figure) == {8.0}
+    assert {t.get_fontfamily()[0] for t in figure.findobj(Text)} == {"STIXGeneral"}
+    [ax] = figure.axes
+    box = ax.get_tightbbox()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width
+    content = pdf.read_bytes()
+    assert b"STIXGeneral" in content and b"/MediaBox [ 0 0 237.6" in content
+    # TrueType as a whole, and no bitmaps.
+    assert b"/FontFile2" in content and b"/Type3" not in content
+
+
+def test_a_figure_of_another_width_is_scaled_with_its_texts(tmp_path):
+    """A heatmap's cells hold its labels, so that all of it gets smaller together."""
+    with drawn_as(PAPER):
+        figure = plt.figure(figsize=(6.6, 4))
+        figure.text(0.5, 0.5, "a word", fontsize=9)
+        save_figure(figure, tmp_path / "heatmap")
+    assert tuple(figure.get_size_inches()) == (3.3, 2.0)
+    assert sizes(figure) == {4.5}
+
+
+def test_a_pdf_is_written_on_request_alone_and_is_never_an_old_one(tmp_path):
+    def files():
+        save_figure(plt.figure(), tmp_path / "a")
+        return {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    with drawn_as(PAPER):
+        first = files()
+        assert {*first} == {"a.svg", "a.png", "a.pdf"}
+        assert files()["a.pdf"] == first["a.pdf"]
+    assert {*files()} == {"a.svg", "a.png"}
+
+
+def test_a_font_that_is_not_installed_is_refused():
+    settings = FigureSettings(pdf=True, width=None, font="STIXGenral", size=10.0)
+    problem = "no font 'STIXGenral'; did you mean STIXGeneral"
+    with pytest.raises(ConfigError, match=problem), drawn_as(settings):
+        pass

@@ -96,6 +96,23 @@ class ScoresSettings(InputSettings):
 
 
 @dataclass(frozen=True)
+class FigureSettings:
+    """How figures are drawn.
+
+    Attributes:
+        pdf: whether each is also a PDF, with its fonts embedded.
+        width: of a figure, in inches; None for what it is drawn for.
+        font: the family of its texts; None for matplotlib's own.
+        size: of its texts, in points.
+    """
+
+    pdf: bool
+    width: Annotated[float, Field(ge=1, le=20)] | None
+    font: Text | None
+    size: Annotated[float, Field(ge=4, le=30)]
+
+
+@dataclass(frozen=True)
 class SheetSettings:
     """Questions for people: what stands beside the options of a kind of sheet."""
 
@@ -243,6 +260,9 @@ class JobSettings:
     explain: Text | None
     explain_target: Text | None
     explain_foil: Text | None
+    rows: Text | None
+    cite: bool
+    figures: FigureSettings
     dry_run: bool
     repair: bool
     workers: Few

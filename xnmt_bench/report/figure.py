@@ -1,10 +1,11 @@
-"""Figures that can go into a paper unchanged: SVG and PNG, colour-blind-safe."""
+"""Figures that can go into a paper unchanged: SVG, PNG and PDF, colour-blind-safe."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, chain, count
 from pathlib import Path
 from textwrap import wrap
@@ -18,17 +19,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from rich.cells import cell_len
 
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.pictures import LARGEST, LONGEST_NAME, fonts_for, shorten
+from xnmt_bench.pictures import LARGEST, LONGEST_NAME, fonts_for, require_font, shorten
+from xnmt_bench.pipeline.settings import FigureSettings
 from xnmt_bench.report.panels import Panel, distinguish, pooled, sort_pivots
 
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 plt.rcParams["text.parse_math"] = False  # a name may hold two dollar signs
+plt.rcParams["pdf.fonttype"] = 42  # TrueType: publishers refuse matplotlib's usual Type 3
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it logs each table of a PDF's fonts
 # Okabe and Ito's palette: told apart also by those who see fewer colours; so are the markers.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -38,6 +43,58 @@ ROOM = LARGEST - 10  # inches for axes, beside titles, labels and the legend
 MOST_LINES = 60  # of one axes, which colours and markers still tell apart
 LONGEST_TITLE = 240  # letters
 LETTER, WIDE_LETTER = 0.075, 0.085  # inches of a letter of a label: most of them, nearly all
+TITLE_LINE = 0.17  # inches of a line of a title
+SIZE = 10.0  # points of the texts that figures are drawn with, before they are scaled
+WIDTH = 7.5  # inches of a figure where no width is configured
+PDF = ".pdf"
+_settings = FigureSettings(pdf=False, width=None, font=None, size=SIZE)  # see `drawn_as`
+
+
+@contextmanager
+def drawn_as(settings: FigureSettings) -> Iterator[None]:
+    """Draw and save figures as configured.
+
+    Raises:
+        ConfigError: a font is not installed.
+    """
+    global _settings
+    families = [*plt.rcParams["font.family"]]
+    if settings.font:
+        require_font(settings.font)
+        families.insert(0, settings.font)
+    before, _settings = _settings, settings
+    try:
+        with plt.rc_context({"font.family": families}):
+            yield
+    finally:
+        _settings = before
+
+
+def _drawn_width() -> float:
+    """Return the inches that a figure is drawn in; scaled to its width, its texts have its size."""
+    return _settings.width * SIZE / _settings.size if _settings.width else WIDTH
+
+
+def _scale(figure: Figure) -> None:
+    """Give a figure its width and its texts their size, both by one factor.
+
+    So texts of a figure that was drawn for another width than `_drawn_width` are smaller or larger
+    than asked for, and none of them overlaps another one.
+    """
+    width, size = _settings.width, _settings.size
+    factor = width / figure.get_figwidth() if width else size / SIZE
+    if factor == 1:
+        return
+    texts: Any = figure.findobj(Text)
+    for text in texts:
+        text.set_fontsize(text.get_fontsize() * factor)
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            for label in axis.get_ticklabels()[:1]:
+                # For ticks that are made when the figure is drawn.
+                axis.set_tick_params(labelsize=label.get_fontsize())
+    inches_wide, inches_high = figure.get_size_inches()
+    figure.set_size_inches(inches_wide * factor, inches_high * factor)
 
 
 def style(names: Sequence[str], name: str) -> dict[str, Any]:
@@ -155,22 +212,30 @@ def interval_figure(metric: Metric, panels: Sequence[Panel]) -> Figure | None:
         return 0.7 + row * len(block[2])
 
     blocks, note = fitting(every_block, "blocks", inches)
-    heights = list(map(inches, blocks))
-    figure, axes = stacked(7.5, heights, 1.4)
+    heights, width = list(map(inches, blocks)), _drawn_width()
+    figure, axes = stacked(width, heights, 1.4)
     labels = [
         _draw(ax, panel, pivots, names)
         for ax, (panel, _, names, _) in zip(axes, blocks, strict=True)
     ]
-    beside = 7.5 - WIDE_LETTER * max(map(cell_len, chain(*labels)))  # inches of a title
+    # A column has little room beside the labels, so that titles begin above these.
+    in_column = _settings.width is not None
+    side: Literal["right", "center"] = "right" if in_column else "center"
+    taken = 0.3 if in_column else WIDE_LETTER * max(map(cell_len, chain(*labels)))
+    beside = width - taken  # inches of a title
     for ax, (panel, phrase, _, rows_note) in zip(axes, blocks, strict=True):
         # A figure may stand in a paper without the notes that its table has.
         generated = any(m.facts.generated for _, m in panel.measurements())
         title = ", ".join(filter(None, [phrase, *distinction.common]))
         title += " (generated data)" * generated
-        ax.set_title(wrapped(title, beside, rows_note), fontsize=10)
+        ax.set_title(wrapped(title, beside, rows_note), fontsize=10, loc=side)
     which = {"lower": " (further left: better)", "higher": " (further right: better)"}
     scale = ", log scale" if column.log else ""
-    axes[-1].set_xlabel(f"{column.heading}{scale}{which.get(column.better or '', '')}")
+    label = f"{column.heading}{scale}{which.get(column.better or '', '')}"
+    axes[-1].set_xlabel(wrapped(label, beside), loc=side)
+    if in_column:
+        further = max(ax.get_title(loc=side).count("\n") for ax in axes)
+        figure.set_figheight(figure.get_figheight() + TITLE_LINE * further * len(blocks))
     several = len(pivots) > 1 or any(panel.references for panel, *_ in blocks)
     lay_out(figure, axes if several else (), note)
     return figure
@@ -310,9 +375,14 @@ class RoomyLogLocator(LogLocator):
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """Write a figure as SVG and PNG, and close it."""
+    """Write a figure as SVG, PNG and, where that is configured, PDF, and close it."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = _files(stem)
+    *paths, pdf = _files(stem)
+    if _settings.pdf:
+        paths.append(pdf)
+    else:
+        pdf.unlink(missing_ok=True)  # that of an earlier run would show its numbers
+    _scale(figure)
     if max(size := figure.get_size_inches()) > LARGEST:
         width, height = size
         problem = f"asks for {width:.0f} by {height:.0f} inches, more than {LARGEST:.0f}"
@@ -321,8 +391,10 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     dpi = min(160, LONGEST_SIDE / max(figure.get_size_inches()))
     with fonts_for(figure):
         for path in paths:
-            figure.savefig(path, dpi=dpi)
-            figure.set_layout_engine("none")  # it is laid out once for both
+            # Without its time, so that equal figures are equal bytes.
+            metadata = {"CreationDate": None} if path.suffix == PDF else None
+            figure.savefig(path, dpi=dpi, metadata=metadata)
+            figure.set_layout_engine("none")  # it is laid out once for all
     plt.close(figure)
     return paths
 
@@ -341,4 +413,4 @@ def save_parts(figures: Iterable[Figure], stem: Path) -> list[Path]:
 
 
 def _files(stem: Path) -> list[Path]:
-    return [stem.with_name(stem.name + ending) for ending in (".svg", ".png")]
+    return [stem.with_name(stem.name + ending) for ending in (".svg", ".png", PDF)]

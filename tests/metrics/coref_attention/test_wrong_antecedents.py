@@ -167,12 +167,11 @@ def test_with_references_as_translations_every_pronoun_follows_its_antecedent():
 @pytest.mark.long
 def test_from_the_command_line(tmp_path):
     pytest.importorskip("german_nouns")
-    small = [*GENERATED, *TRANSFORMER, "nmt=concat", "explainer=attention",
-             "metric=[coref_attention]",
+    small = [*GENERATED, *TRANSFORMER, "nmt=concat", "metric=[coref_attention]",
              "metric.coref_attention.heatmaps=0", f"results={tmp_path}/results",
              f"store={tmp_path}/store"]  # fmt: skip
     genders = "metric.coref_attention.morphology=german_nouns"
-    must_run("train.py", *small, genders, cwd=tmp_path)
+    must_run("train.py", *small, genders, "explainer=attention", cwd=tmp_path)
     shown = must_run("evaluate.py", *small, genders, cwd=tmp_path)
     assert "Genders: german-nouns" in " ".join(shown.stdout.split())
     with (tmp_path / "results" / "coref_attention.csv").open(encoding="utf-8") as lines:
