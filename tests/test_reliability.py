@@ -48,8 +48,6 @@ TINY = [
 
 # The same for a metric that asks no proxy.
 PLAIN = [option for option in TINY if not option.startswith("metric.")]
-# The same for a report, in which no explainer runs.
-REPORTED = [option for option in PLAIN if not option.startswith("explainer=")]
 
 
 def places(folder):
@@ -398,7 +396,7 @@ def test_a_file_of_translations_is_scored_without_any_system(tmp_path):
     translations[::2] = [" ".join(text.split()[:-1]) or "x" for text in translations[::2]]
     file = tmp_path / "theirs.txt"
     file.write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-    options = [*REPORTED, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
     done = must_run("evaluate.py", *options, "nmt.reader._target_=sys.exit", cwd=tmp_path)
     assert not (tmp_path / "store").exists()
     with (tmp_path / "results" / "quality.csv").open() as rows:
@@ -449,7 +447,7 @@ def test_the_command_of_a_row_makes_it_again(finished_folder, tmp_path):
 def test_a_file_of_translations_with_a_missing_line_is_one_line(tmp_path):
     file = tmp_path / "theirs.txt"
     file.write_text("eins zwei\n" * 29, encoding="utf-8")
-    options = [*REPORTED, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
+    options = [*PLAIN, *places(tmp_path), "metric=[quality]", f"outputs.path={file}"]
     done = command("evaluate.py", *options, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]

@@ -291,10 +291,10 @@ def test_annotated_translations_are_said_by_our_system(workplace, tmp_path, tran
             broken = number % 3 == 0
             writer.writerow([number, pair.source, other if broken else pair.target, pair.target,
                              int(broken), int(not broken)])  # fmt: skip
-    options = [*overrides("transformer", workplace), "metric=[confidence]",
+    options = [*overrides("transformer", workplace), "metric=[confidence]", "explainer=attention",
                f"results={tmp_path}/results", f"outputs.path={tmp_path}/marked.csv",
                "outputs.format=annotated"]  # fmt: skip
-    must_run("train.py", *options, "explainer=attention", cwd=tmp_path)
+    must_run("train.py", *options, cwd=tmp_path)
     labels = "+analysis.detects.labels={both:[broken],turned:[not fine],either:[broken,fine]}"
     labels = labels.replace("+analysis", "analysis")
     must_run("evaluate.py", *options, "analysis=[detects]", labels, cwd=tmp_path)
