@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,10 +41,9 @@ from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.report.verdict import definitions, verdict
 from xnmt_bench.rerun import rerun_command
 from xnmt_bench.store import fingerprint, repair
-from xnmt_bench.sweep import name_lines
+from xnmt_bench.sweep import log_once, name_lines
 
 log = logging.getLogger(__name__)
-_printed: set[str] = set()  # rows of this process
 TABLES = ("csv", "txt", "md")  # files of a table that a bundle holds
 
 
@@ -72,14 +72,15 @@ def train(settings: Settings) -> None:
         metrics = configured_metrics(settings)
         check_inputs(metrics.values(), job)
         plan = plan_job(job, metrics.values())
-        for line in plan.lines():
-            log.info("%s", line)
-        for omission in settings.omissions:
-            log.info("left out to be quick: %s", omission)
-        # After the plan, which is what a dry run is for.
+        if settings.dry_run and plan.error:
+            raise plan.error
+        # Not before an error: work that cannot begin needs no count.
+        if plan.steps and not plan.error:
+            for line in plan.lines():
+                log.info("%s", line)
+            for omission in settings.omissions:
+                log_once(log, logging.INFO, f"left out to be quick: {omission}")
         if settings.dry_run:
-            if plan.error:
-                raise plan.error
             return
         with employ(_crew(job)):
             errors = _make_all(job, metrics.values(), tracker)
@@ -92,10 +93,11 @@ def _warn_of_usual_corpus(settings: Settings) -> None:
     chosen = any(option.startswith("corpus") for option in HydraConfig.get().overrides.task)
     usual = HydraConfig.get().runtime.choices.get("corpus") == "toy"
     if settings.nmt.path and usual and not chosen:
-        log.warning(
+        line = (
             "nmt.path is given and corpus is not: the system is measured on generated sentences "
             "(corpus=toy); give corpus=text corpus.root=DIR"
         )
+        log_once(log, logging.WARNING, line)
 
 
 def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exception]:
@@ -189,23 +191,23 @@ def _evaluate(settings: Settings) -> None:
         from_files = [metric for metric in metrics.values() if metric.measured_from_files(job)]
         errors = measure_all(from_files, job, tracker)
         scored: dict[str, tuple[Metric, Sequence[ScoredRow]]] = {}
-        missing: list[MissingError] = []
+        missing: dict[str, MissingError] = {}
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
         for name, metric in metrics.items():
             try:
                 scored[name] = (metric, collect(metric, results, draws(settings)))
             except MissingError as error:
                 # One metric without results must not hide the others.
-                missing.append(error)
+                missing[name] = error
             except StoreError as error:  # nor a damaged row
                 errors.append(error)
             except Exception as error:  # nor what a metric makes of rows that it did not write
                 log.error("%s: failed: %s: %s", name, type(error).__name__, error)
                 errors.append(error)
-        if not scored and (nothing_read := [*errors, *missing]):
+        if not scored and (nothing_read := [*errors, *missing.values()]):
             raise nothing_read[0]
-        for nothing in missing:
-            log.warning("%s", nothing)
+        for name in missing:
+            log.warning("%s: %s is not measured; train.py metric=[%s] does", results, name, name)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         failed, standings = list[str](), dict[str, Sequence[Standings]]()
         for name, (metric, rows) in scored.items():
@@ -370,11 +372,9 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         written = write(metric.name, row, outcome, results)
         scored = score(metric, written, draws(job.settings))
         rows.append(scored)
-        line = f"{row_name}: {_numbers(metric, scored)}"
         # Each job of a sweep measures the reference rows, which are the same for all of them.
-        if written.ok and line not in _printed:
-            _printed.add(line)
-            log.info("%s", line)
+        if written.ok:
+            log_once(log, logging.INFO, f"{row_name}: {_numbers(metric, scored)}")
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
 
@@ -399,13 +399,14 @@ def _describe(metric: Metric, row: TableRow) -> str:
 
 
 def _numbers(metric: Metric, scored: ScoredRow) -> str:
-    """Return a row's results in words."""
+    """Return the numbers that a row has, in words."""
     parts = []
-    for column in (c for c in metric.columns if c.name in scored.values):
-        names = (column.name, f"{column.name}_low", f"{column.name}_high")
-        numbers = (scored.values.get(name) for name in names)
-        parts.append(f"{column.heading} {column.cell(*numbers)}")  # type: ignore[arg-type]
-    return ", ".join(parts)
+    for column in metric.columns:
+        value, low, high = (scored.values.get(column.name + end) for end in ("", "_low", "_high"))
+        # Many columns have a number in some rows only, such as of planted words.
+        if value is not None and not math.isnan(value):
+            parts.append(f"{column.heading} {column.cell(value, low, high)}")
+    return ", ".join(parts) or "no number"
 
 
 def run_analyses(

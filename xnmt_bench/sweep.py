@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+from functools import cache
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -64,6 +65,12 @@ def name_lines() -> None:
     if name := job_name():
         for handler in logging.getLogger().handlers:
             handler.addFilter(_Prefix(name))
+
+
+@cache
+def log_once(log: logging.Logger, level: int, line: str) -> None:
+    """Log a line unless this process has logged it: jobs of a sweep share many lines."""
+    log.log(level, "%s", line)
 
 
 class _Prefix(logging.Filter):

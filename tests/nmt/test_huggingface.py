@@ -297,6 +297,17 @@ def test_the_search_is_the_models_own(family, model, texts):
         assert generated[frame:] == model.target_subwords.ids.theirs(translation)
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
+def test_transformers_warns_of_nothing_that_it_will_remove(family, texts):
+    """Opening, translating with kept keys and values, and explaining."""
+    name, folder = family
+    model = open_huggingface(str(folder), name, **READER[name])
+    source = [*model.source_subwords.encode(texts[0][0]), EOS]
+    [target] = translate(model, [source], beam=2)
+    batch, _ = decide(model, Batch.collate([(source, target)]))
+    assert load_explainer("prediction_difference").relevance(model, batch).source_BTS.any()
+
+
 def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
     batch = Batch.collate([(x, pairs[0][1]) for x, _ in pairs])
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)

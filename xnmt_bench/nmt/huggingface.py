@@ -6,8 +6,9 @@ they are there, and language codes and task prefixes stand around the sentence a
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -350,6 +351,13 @@ def _scale(stack: nn.Module) -> float:
     return float(getattr(stack, "embed_scale", 1.0))
 
 
+@cache
+def _cache_argument(decoder: type[nn.Module]) -> str:
+    """Return what the installed `transformers` calls the keys and values that a decoder keeps."""
+    names = inspect.signature(decoder.forward).parameters
+    return "cache" if "cache" in names else "past_key_values"
+
+
 class HuggingFacePrefix(Prefix):
     """Computes each input once, and the source's keys and values."""
 
@@ -361,7 +369,10 @@ class HuggingFacePrefix(Prefix):
 
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
-        kept = {"past_key_values": self._kept, "use_cache": True}
+        kept = {
+            _cache_argument(type(self.model.model.get_decoder())): self._kept,
+            "use_cache": True,
+        }
         decoded = self.model._decode(self.encoding, input_BXD, framed=not self.steps, **kept)
         self.steps += input_BXD.shape[1]
         return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]

@@ -36,6 +36,7 @@ from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, write_shard
 from xnmt_bench.store import Stage, Store, fingerprint
+from xnmt_bench.sweep import log_once
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ class Job(Lazy):
         doubts = list(about_texts(self.texts, learnt, self.store, self.settings.doubts))
         for doubt in doubts:
             # At once: what comes behind may take hours.
-            log.warning("caution: %s: %s", self.corpus.name, doubt)
+            log_once(log, logging.WARNING, f"caution: {self.corpus.name}: {doubt}")
         return doubts
 
     def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:

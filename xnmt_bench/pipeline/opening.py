@@ -12,6 +12,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.settings import SystemSettings
 from xnmt_bench.registry import instantiate
+from xnmt_bench.sweep import log_once
 
 if TYPE_CHECKING:
     from xnmt_bench.nmt.huggingface import HuggingFaceModel
@@ -74,7 +75,8 @@ def open_system(
     if problem := problem or model.refuses(context):
         raise XnmtError(f"{name} {problem}")
     if model.languages:
-        log.info("%s reads %s and writes %s: %s", name, *model.languages, path)
+        source, target = model.languages
+        log_once(log, logging.INFO, f"{name} reads {source} and writes {target}: {path}")
     return model
 
 
