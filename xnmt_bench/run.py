@@ -125,8 +125,10 @@ def check_launcher(workers: int, launcher: str) -> None:
     """
     name = next((n for n in ("joblib", "Slurm", "Local") if n in launcher), None)
     if name and workers > 1:
-        remedy = "make the rules first by workers and until=rules, then sweep with workers=1"
-        raise ConfigError([f"workers={workers}: the launcher runs jobs at once; {remedy}"])
+        remedy = "make the rules first, by workers and until=rules; then sweep with workers=1"
+        raise ConfigError(
+            [f"workers={workers}: the launcher already runs several jobs at once; {remedy}"]
+        )
 
 
 def _crew(job: Job) -> Crew:
@@ -164,11 +166,11 @@ def evaluate(settings: Settings) -> None:
         _evaluate(settings.changed({"results": settings.pooled}))
     except (XnmtError, OSError):
         raise
-    # What a stranger put into a file beside a row can be any error to the code that reads it.
+    # What a stranger put into a row's file can be any error to the code that reads it.
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise StoreError(
-            f"{', '.join(map(str, paths))}: a file in them is not what a table reads: {problem}"
+            f"{', '.join(map(str, paths))}: a file in the bundle cannot be read: {problem}"
         ) from error
 
 

@@ -69,7 +69,7 @@ def open_system(
         pairs = (model.languages, languages(corpus))
         if pairs[0] not in (None, pairs[1]):
             translated, others = (" to ".join(pair) for pair in pairs if pair)
-            there = f"translates {translated}, and the corpus {corpus.name} is {others}"
+            there = f"translates {translated}, but the corpus {corpus.name} is {others}"
             raise XnmtError(f"{name} {there}")
     problem = unlike(settings.context.trained, model.trained_context)
     if problem := problem or model.refuses(context):
@@ -103,7 +103,7 @@ def unlike(configured: Context, trained: Context | None) -> str | None:
         configured_value, trained_value = getattr(configured, name), getattr(trained, name)
         was = f"was trained with nmt.context.{name}={trained_value}"
         if configured_value > trained_value:
-            return f"{was}, and cannot read {configured_value}"
+            return f"{was}, so it cannot read {configured_value}"
         if configured_value < trained_value:
             fewer = f", and nmt.context.read={configured_value} to read fewer"
             return f"{was}: give that{fewer if name == 'sentences' else ''}"
