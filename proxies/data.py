@@ -163,7 +163,7 @@ class DrawnRules:
         return len(self.rows)
 
     def __getitem__(self, members: np.ndarray) -> PackedRules:
-        # A batch's draws depend on its first member alone, so a resumed epoch repeats them.
+        # A batch's draws depend only on its first member, so a resumed epoch repeats them.
         generator = np.random.default_rng([self.seed, self.epoch, int(members[0])])
         return self.contexts.drawn(self.rows[members], self.k, generator)
 

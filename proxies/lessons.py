@@ -14,7 +14,7 @@ DecisionBatch = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class ProxyTrainingOptions:
-    """What decides a proxy's weights beside the rules.
+    """What decides a proxy's weights besides the rules.
 
     Attributes:
         batch_size: decisions a step.

@@ -235,7 +235,7 @@ def test_more_workers_than_processors_are_refused(cluster, tmp_path):
     done = run(tmp_path, "workers=3", "metric=[]", environment=cluster.environment)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "error: workers=3: the cluster has 2 processors, one for each worker"
+        "error: workers=3: the cluster has 2 processors, fewer than there are workers"
     )
 
 
@@ -296,7 +296,7 @@ def test_workers_inside_of_jobs_that_run_at_once_are_refused():
     from xnmt_bench.run import check_launcher
 
     for launcher in ("a.joblib_launcher.JoblibLauncher", "b.submitit_launcher.SlurmLauncher"):
-        with pytest.raises(ConfigError, match="the launcher runs jobs at once"):
+        with pytest.raises(ConfigError, match="the launcher already runs several jobs at once"):
             check_launcher(2, launcher)
     check_launcher(2, "hydra._internal.BasicLauncher")
 

@@ -86,25 +86,29 @@ def test_a_fairseq_checkpoint_is_found_and_opened(capsys):
 
 
 def test_slips_of_load_name_what_to_do(tmp_path, system_folder, monkeypatch):
-    with pytest.raises(XnmtError, match=r"neither model.json nor config.json"):
+    with pytest.raises(XnmtError, match=r"the folder has neither model.json nor config.json"):
         xnmt_bench.load(tmp_path)
     with pytest.raises(XnmtError, match="no such folder or file"):
         xnmt_bench.load(tmp_path / "none")
     (tmp_path / "model.npz").write_bytes(b"Marian's own")
-    with pytest.raises(XnmtError, match=r"model.npz: a file of no kind that can be read; give a f"):
+    with pytest.raises(
+        XnmtError, match=r"model.npz: not a kind of file that can be read; give a f"
+    ):
         xnmt_bench.load(tmp_path / "model.npz")
     checkpoint = ROOT / "tests/fixtures/fairseq/transformer/checkpoint_best.pt"
-    with pytest.raises(StoreError, match="a fairseq checkpoint is opened by nmt=fairseq"):
+    with pytest.raises(StoreError, match="open a fairseq checkpoint with nmt=fairseq"):
         load_model(checkpoint)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(XnmtError, match="a model of type bert; these can be read: m2m100, marian"):
+    with pytest.raises(
+        XnmtError, match="a model of type bert; types that can be read: m2m100, marian"
+    ):
         xnmt_bench.load(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
     with pytest.raises(XnmtError, match="give source_language and target_language"):
         xnmt_bench.load(tmp_path)
-    with pytest.raises(XnmtError, match="takes no prefix"):
+    with pytest.raises(XnmtError, match="has no option prefix"):
         xnmt_bench.load(system_folder, prefix="x")
-    with pytest.raises(XnmtError, match="no option 'src_lang' of fairseq"):
+    with pytest.raises(XnmtError, match="a fairseq model has no option 'src_lang'"):
         xnmt_bench.load(checkpoint, src_lang="de")
     with pytest.raises(XnmtError, match=r"load_explainer\('saliency'\) gives an explainer"):
         xnmt_bench.load(system_folder, "saliency")
@@ -113,7 +117,7 @@ def test_slips_of_load_name_what_to_do(tmp_path, system_folder, monkeypatch):
     with pytest.raises(ConfigError, match="device=gpu: no such device"):
         xnmt_bench.load(system_folder, device="gpu")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else it tries for long
-    with pytest.raises(XnmtError, match="nor on the hub"):
+    with pytest.raises(XnmtError, match="nor a model on the hub"):
         find_family("facebook/nllb-200-distilled-1.3B")
     for name in shipped_names():
         with pytest.raises(XnmtError, match=f"did you mean {name}"):
@@ -475,14 +479,14 @@ class TestShippedSystem:
     def test_an_explainer_that_cannot_be_made_stops_no_other(self, tmp_path, monkeypatch, capsys):
         def load(name, **options):
             if name == "attention":
-                raise ConfigError(["explainer 'attention': size: has to be given"])
+                raise ConfigError(["explainer 'attention': size: is required"])
             return xnmt_bench.load_explainer(name, **options)
 
         monkeypatch.setattr("xnmt_bench.explain.load_explainer", load)
         sentence = ["nmt=tatoeba_de_en", "explain='Der Hund schläft .'", f"results={tmp_path}"]
         explain(read_settings(configure(*sentence, "device=cpu")))
         shown = capsys.readouterr().out
-        assert "attention: n/a: explainer 'attention': size: has to be given" in shown
+        assert "attention: n/a: explainer 'attention': size: is required" in shown
         assert "\ngradient norm\n" in shown
 
     def test_it_says_why_this_word_and_not_that(self, tmp_path):
@@ -491,14 +495,14 @@ class TestShippedSystem:
         # The first word in which both differ, and no other step.
         assert done.stdout.count("dog not ▁ca") == 7  # as many explainers have a foil
         assert "asleep" not in done.stdout
-        assert "rollout: n/a: it explains no word against another" in done.stdout
+        assert "rollout: n/a: it cannot explain one word against another" in done.stdout
 
     @pytest.mark.parametrize(
         ("target", "foil", "problem"),
         [
-            ("The dog", "The dog", "is the target that is explained"),
-            ("The dog", "The dog猫", "the vocabulary lacks the word in which it differs"),
-            ("Cats sleep .", "The dog", "'▁The' is what the system itself chooses there"),
+            ("The dog", "The dog", "equals the target"),
+            ("The dog", "The dog猫", "the vocabulary lacks the first word that differs"),
+            ("Cats sleep .", "The dog", "the system itself chooses '▁The' there"),
         ],
     )
     def test_a_foil_that_is_none_is_named(self, tmp_path, target, foil, problem):
@@ -511,7 +515,7 @@ class TestShippedSystem:
     def test_a_corpus_of_other_languages_is_refused(self, tmp_path):
         done = command("train.py", "nmt=tatoeba_de_en", "corpus=toy", cwd=tmp_path)
         assert done.returncode == 1
-        assert "tatoeba_de_en translates de to en, and the corpus toy is en to de" in done.stderr
+        assert "tatoeba_de_en translates de to en, but the corpus toy is en to de" in done.stderr
 
     def test_its_files_are_small_and_half_precise(self):
         from safetensors.torch import load_file

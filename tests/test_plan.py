@@ -80,6 +80,7 @@ def test_a_dry_run_prints_the_plan_and_makes_nothing(filled):
         "explainer=weighted_gradient", "dry_run=true", cwd=filled,
     )  # fmt: skip
     assert "6 to make" in done.stdout
+    assert done.stdout.count("to make: rules: weighted_gradient on transformer_128, 20") == 1
     assert "to make: rules: weighted_gradient on transformer_128, 8 sentences" in done.stdout
     assert sorted(filled.joinpath("store").rglob("*")) == before
     assert not (filled / "none").exists()
@@ -92,6 +93,18 @@ def test_a_dry_run_says_that_the_text_is_missing(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "train.de: no such file" in done.stderr
+    assert "from the store" not in done.stdout
+
+
+@pytest.mark.parametrize("dry", ["true", "false"])
+def test_a_job_that_cannot_begin_counts_no_stages(tmp_path, dry):
+    done = command(
+        "train.py", "nmt=marian", f"nmt.path={tmp_path / 'nowhere'}", f"store={tmp_path / 'store'}",
+        f"dry_run={dry}", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"error: {tmp_path / 'nowhere'}: no such folder or file" in done.stderr
+    assert "from the store" not in done.stdout
 
 
 def test_lines_of_a_sweep_name_their_job_and_rows_are_printed_once(filled):
@@ -101,6 +114,22 @@ def test_lines_of_a_sweep_name_their_job_and_rows_are_printed_once(filled):
     )  # fmt: skip
     assert "job 1 of 2: " in done.stdout and "job 2 of 2: " in done.stdout
     assert done.stdout.count("transformer_128, nmt: PPL") == 1
+
+
+def test_a_sweep_says_once_what_is_the_same_in_its_jobs(filled):
+    done = must_run(
+        "train.py", "-m", *TINY, "experiment=quick", f"store={filled / 'store'}",
+        f"results={filled / 'quick'}", "explainer=attention,random,lexicon", "metric=[fidelity]",
+        "judge=[base]", cwd=filled,
+    )  # fmt: skip
+    assert "job 3 of 3: " in done.stdout
+    lines = [line.partition("of 3: ")[2] for line in done.stdout.splitlines()]
+    assert lines.count("left out to be quick: judge own, evalx (judge=[base,own,evalx])") == 1
+    for opening in ("left out to be quick: ", "transformer_128 reads en"):
+        texts = [line for line in lines if line.startswith(opening)]
+        assert texts and len(texts) == len(set(texts))
+    # Columns in which a row has no number are not read out.
+    assert "no number" not in done.stdout
 
 
 def test_time_is_that_of_such_work_by_its_steps(tmp_path):

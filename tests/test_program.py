@@ -49,7 +49,7 @@ def test_needs_and_doors_are_those_of_the_classes():
         cls = load("metrics", name)
         inputs = ", ".join(f"{kind}.path" for kind in cls.inputs)
         expected = [f"needs {cls.needs}"] * bool(cls.needs)
-        assert words == expected + [f"reads {inputs} in a system's place"] * bool(inputs)
+        assert words == expected + [f"can read {inputs} instead of opening a system"] * bool(inputs)
 
 
 @pytest.mark.parametrize("name", sorted(GROUPS))
@@ -113,7 +113,7 @@ def test_a_plugin_is_marked_also_where_it_cannot_be_imported(tmp_path, monkeypat
     assert listed["oracle"] == [
         "(plug-in of xnmt-oracle) What will be measured.",
         "needs a crystal ball",
-        "reads outputs.path in a system's place",
+        "can read outputs.path instead of opening a system",
     ]
     failed = "(plug-in of xnmt-oracle) cannot be imported: metric "
     for name, reason in {
@@ -189,7 +189,7 @@ def test_the_store_is_listed_without_reading_its_files(tmp_path):
         ("metrcs", None, "no list 'metrcs'; did you mean metrics?"),
         ("judges", "x", "no judge 'x'; there are base"),
         ("corpora", "toi", "no choice of corpus 'toi'; did you mean toy?"),
-        ("experiments", "quick", "list experiments: has no options of its own; quick is a file"),
+        ("experiments", "quick", "list experiments: takes no name; quick is itself a file"),
         ("store", "/nowhere", "/nowhere: no store is here yet"),
     ],
 )
@@ -264,10 +264,13 @@ def test_the_sentence_comes_first(arguments, expected):
         (["explian"], "no command 'explian'; did you mean explain?"),
         (["explain"], "explain: the sentence comes first"),
         (["explain", "nmt=marian", "Der Hund ."], "explain: the sentence comes first"),
-        (["explain", "Der", "Hund"], "explain: 'Hund' is no option; put the sentence in quotes"),
+        (
+            ["explain", "Der", "Hund"],
+            "explain: 'Hund' is not an option; put the sentence in quotes",
+        ),
         (["explain", "  "], "explain: the sentence is empty"),
-        (["list", "a", "b", "c"], "list: takes a kind"),
-        (["results", "a", "b"], "results: takes one folder"),
+        (["list", "a", "b", "c"], "list: give a kind"),
+        (["results", "a", "b"], "results: give at most one folder"),
         (["train", "explainer=atention"], "no explainer 'atention'; did you mean attention"),
     ],
 )

@@ -157,5 +157,5 @@ def test_a_configured_target_that_fails_says_what_it_is():
     with pytest.raises(XnmtError, match=r"metric 'mine': .*no_such_package"):
         instantiate("metric 'mine'", node("no_such_package.Metric"))
     # An error that already names its cause gets no prefix.
-    with pytest.raises(XnmtError, match=r"^metric\.aer\.gold and metric\.aer\.hypothesis go"):
+    with pytest.raises(XnmtError, match=r"^metric\.aer\.gold and metric\.aer\.hypothesis: give"):
         instantiate("metric 'aer'", node("xnmt_bench.metrics.aer.AER", gold="x"))

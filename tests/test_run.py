@@ -68,8 +68,8 @@ def test_a_metric_that_does_not_apply_to_the_job_ends_no_other(transformer, tmp_
     plan = plan_job(job, [Consistency(suite="corpus"), Quality()])
     assert plan.error is None
     assert measure_all([Consistency(suite="corpus"), Quality()], job, Tracker()) == []
-    assert "consistency: n/a: corpus toy brings no suite of pronouns" in caplog.text
+    assert "consistency: n/a: corpus toy has no suite of pronouns" in caplog.text
     assert [row.status for row in read("quality", tmp_path, Quality().identity)] == [OK]
     # Alone it is an error, since nothing was measured.
-    with pytest.raises(NotApplicable, match="brings no suite"):
+    with pytest.raises(NotApplicable, match="has no suite of pronouns"):
         measure_all([Consistency(suite="corpus")], job, Tracker())

@@ -10,7 +10,7 @@ from xnmt_bench.errors import ConfigError
 from xnmt_bench.schema import check
 
 CONF = ROOT / "conf"
-# What has to be given before a configuration is whole.
+# What is required before a configuration is whole.
 GIVEN = {
     "corpus=multi30k": ["corpus.root=somewhere"],
     "corpus=multi30k_twins": ["corpus.data=somewhere"],
@@ -153,8 +153,8 @@ def test_every_leaf_with_every_fault(choice):
         (["store="], "store=: should not be empty"),
         (["corpus.train=-5"], "corpus.train=-5: should be"),
         (["corpus=multi30k"], "corpus.root: has no value yet; give corpus.root=..."),
-        (["explain_target=x"], "explain_target: says nothing without explain"),
-        (["explain_foil=x"], "explain_foil: says nothing without explain"),
+        (["explain_target=x"], "explain_target: needs explain=..."),
+        (["explain_foil=x"], "explain_foil: needs explain=..."),
         (["metric=[aer]", "metric.aer.gold_base=3"], "metric.aer.gold_base=3: should be 0 or 1"),
         (["proxy.sizes=64"], "proxy.sizes=64: should be a group of options"),
         (["sheet.path=a.csv"], "sheet.path='a.csv': should be a list, such as [a.csv]"),

@@ -169,7 +169,9 @@ def test_an_artefact_under_the_name_of_another_is_refused(tmp_path):
     first, second = (make(tmp_path, work, seed=seed) for seed in (1, 2))
     shutil.rmtree(first.path)
     shutil.copytree(second.path, first.path)
-    with pytest.raises(StoreError, match=rf"^{first.path}: the artefact {second.fingerprint} of"):
+    with pytest.raises(
+        StoreError, match=rf"^{first.path}: the folder holds another artefact, {second.fingerprint}"
+    ):
         find(tmp_path, seed=1)
     repair(tmp_path)
     assert (first.path.exists(), second.path.exists()) == (False, True)

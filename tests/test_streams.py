@@ -91,7 +91,7 @@ def test_arguments_are_utf_8_in_any_locale():
     assert python(code, "schläft", **locale).stdout == b"'schl\\xe4ft'\n"
     done = python(code, r"$'schl\xe4ft'")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"error: b'schl\\xe4ft': no UTF-8\n"
+    assert done.stderr == b"error: b'schl\\xe4ft': not UTF-8\n"
 
 
 @FULL

@@ -65,7 +65,7 @@ KIND_LINES = {
     "corpora": "sentence pairs: corpus=NAME",
     "systems": "translation models, also those made elsewhere: nmt=NAME",
     "experiments": "ready settings of several groups: experiment=NAME",
-    "loggers": "where numbers go beside the results folder: logger=NAME",
+    "loggers": "where numbers go besides the results folder: logger=NAME",
     "launchers": "how the jobs of a sweep run: launcher=NAME",
     STORE: "what was made and is kept; xnmt list store FOLDER for another one than outputs/store",
 }
@@ -182,14 +182,14 @@ def _declared(kind: str, point: EntryPoint) -> Choice:
             details.append(f"needs {needs}")
         if inputs := facts.get("inputs"):
             paths = ", ".join(f"{name}.path" for name in inputs)
-            details.append(f"reads {paths} in a system's place")
+            details.append(f"can read {paths} instead of opening a system")
     return Choice(point.name, mark + facts["line"], tuple(details))
 
 
 def _options(kind: str, name: str, conf: Path) -> Iterator[Choice]:
     """Yield the options of a choice with their values, and their texts in its docstring."""
     if kind not in (*KINDS, *PLACES):
-        raise XnmtError(f"list {kind}: has no options of its own; {name} is a file of options")
+        raise XnmtError(f"list {kind}: takes no name; {name} is itself a file of options")
     group = KINDS[kind].group if kind in KINDS else GROUPS[kind]
     made_by = load(kind, name) if kind in KINDS else None
     # Of a group of which several are chosen, each has its options under its name.
@@ -223,7 +223,7 @@ def _texts_of_arguments(made_by: Any) -> dict[str, str]:
     for documented in reversed(getattr(made_by, "__mro__", [made_by])):
         docstring = inspect.cleandoc(documented.__doc__ or "")
         arguments = re.search(r"^Args:\n((?: .*(?:\n|$)|\n)*)", docstring, re.MULTILINE)
-        # One text may stand for several, `source_language, target_language: ...`.
+        # One text may describe several, `source_language, target_language: ...`.
         entry = re.compile(r"^    (\w+(?:, \w+)*): ((?:.*(?:\n     )?)*)", re.MULTILINE)
         for names, text in entry.findall(arguments[1] if arguments else ""):
             # A base has said it.

@@ -87,7 +87,7 @@ def guarded(command: Callable[..., None], *arguments: Any) -> None:
 
 
 def _end(problems: Sequence[str], status: int) -> NoReturn:
-    """End the program with a line for each problem; of a sweep, the job alone."""
+    """End the program with a line for each problem; of a sweep, only the job."""
     if _sweeps():
         kind = ConfigCompositionException if status == REFUSED else CompactHydraException
         raise kind("\n".join(problems)) from None
@@ -95,7 +95,7 @@ def _end(problems: Sequence[str], status: int) -> NoReturn:
 
 
 def _sweeps() -> bool:
-    """Return whether an exit would end a whole sweep, where an exception ends its job alone."""
+    """Return whether an exit would end a whole sweep, where an exception ends only its job."""
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
@@ -249,7 +249,7 @@ def _config_dirs(arguments: Sequence[str]) -> Iterator[Path]:
 def default_system(arguments: Sequence[str]) -> list[str]:
     """Return the choice of the shipped system where a sentence is to be explained by no other.
 
-    A store may hold systems of other languages, so that the sentence alone says too little.
+    A store may hold systems of other languages, so the sentence is not enough to choose one.
 
     Args:
         arguments: of the command line.
@@ -271,7 +271,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 
 def defer_to_jobs(arguments: Sequence[str]) -> list[str]:
-    """Make options of a swept group sweeps of one value, which Hydra gives to the jobs alone.
+    """Make options of a swept group sweeps of one value, which Hydra gives only to the jobs.
 
     Before the jobs Hydra composes a configuration with the default choice of a swept group. That
     choice may lack an option that all swept ones have, and the sweep is then refused, as with `-m

@@ -16,7 +16,7 @@ from secrets import token_hex
 
 # Imports are followed inside these rooms: the code there decides what an explainer, a judge or a
 # reader of another tool's weights gives. Elsewhere, and of the architectures in `nmt`, which no
-# explainer imports, the `version=` of a stage stands for the code.
+# explainer imports, the `version=` of a stage represents the code.
 FOLLOWED = tuple(f"xnmt_bench.{room}" for room in ("explainers", "nmt", "words", "dumps", "judges"))
 
 
@@ -107,7 +107,7 @@ def _spec_of(module: str) -> ModuleSpec | None:
 def code_of_plug_in(cls: type) -> str | None:
     """Return a hash of the code of a plug-in's class; None for a class of this project.
 
-    The `version=` of a stage stands for the code of architectures and proxies of this project.
+    The `version=` of a stage represents the code of architectures and proxies of this project.
     """
     return None if cls.__module__.startswith(("xnmt_bench.", "proxies.")) else code_hash(cls)
 

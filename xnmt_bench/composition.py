@@ -72,7 +72,7 @@ class SignatureSource(FileConfigSource):
 
 
 class SignatureSearchPath(SearchPathPlugin):
-    """Lets Hydra read `conf/` as a `SignatureSource`, and other folders as files alone."""
+    """Lets Hydra read `conf/` as a `SignatureSource`, and other folders as files only."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Change the place of `conf/`."""

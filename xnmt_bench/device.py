@@ -19,7 +19,7 @@ Precision = Literal[32, "tf32", "bf16"]
 Result = TypeVar("Result")
 Moved = TypeVar("Moved", bound=nn.Module)
 CPU = torch.device("cpu")
-KINDS = ["cuda", "mps"]  # of devices beside the CPU
+KINDS = ["cuda", "mps"]  # of devices besides the CPU
 FEWEST = 64  # positions; memory that cannot hold these cannot hold a sentence
 # What MPS, cuBLAS and cuDNN, and a processor say where torch has no error of its own.
 SHORT = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator")
@@ -46,7 +46,7 @@ def find_device(name: Device) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ConfigError(
-            [f"device={name}: no such device; auto, cpu, cuda, cuda:1, mps"]
+            [f"device={name}: no such device; choose auto, cpu, cuda, cuda:1 or mps"]
         ) from None
     if device.type == "cuda":
         # By default LSTMs are computed in tf32, and by the environment all products may be.

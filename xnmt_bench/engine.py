@@ -130,7 +130,9 @@ def make_shards(
     for _ in track(done, title, total, "shards", shown, before, note):
         pass  # each is on disk already
     if gone := [str(path) for path in paths if not is_there(path)]:
-        raise XnmtError(f"{gone[0]}: the shard was not made, or not on a disk that all nodes share")
+        raise XnmtError(
+            f"{gone[0]}: the shard is missing; is the store on a disk that all nodes share?"
+        )
 
 
 def _make_by_workers(
@@ -358,7 +360,7 @@ def _connect(crew: Crew) -> bool:
             noun = {"CPU": "processors", "GPU": "GPUs"}[kind]
             if starts and not address:  # or the next job of a sweep would find it
                 ray.shutdown()
-            problem = f"the cluster has {count} {noun}, one for each worker"
+            problem = f"the cluster has {count} {noun}, fewer than there are workers"
             raise ConfigError([f"{_option(crew)}: {problem}"])
     return starts and not address
 

@@ -80,10 +80,10 @@ def import_extra(package: str, extra: str) -> Any:
 def refusal(error: Exception) -> str:
     """Return why a checkpoint was refused, without torch's advice to load it unsafely."""
     if named := re.search(r"GLOBAL (\S+)", str(error)):
-        return f"it holds {named[1]}; nothing but tensors and plain values is unpickled"
+        return f"it holds {named[1]}; only tensors and plain values are unpickled"
     message = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
     if message.startswith("Unsupported operand"):
-        return "a pickle that no recent torch wrote; nothing of it is unpickled"
+        return "recent versions of torch write no such pickle; it is not unpickled"
     first = re.split(r"\.\s|\n", message.strip())[0].rstrip(".")
     unsafe = re.search(r"weights_only|trusted|arbitrary code", first)
     return type(error).__name__ if unsafe or not first else first

@@ -1,6 +1,6 @@
 """One sentence under every explainer that asks the model: `evaluate.py explain="..."`.
 
-With `explainer=...` on the command line it is that explainer alone, as configured.
+With `explainer=...` on the command line it is only that explainer, as configured.
 
 The sentences before it, of a system that reads some, stand before it with ` _eos ` between them, as
 contrastive sets have it. With `explain_foil=...`, another target, one step is explained: the first
@@ -115,18 +115,22 @@ class FoilStep:
     piece: str
 
     def explain(self, make: MakeExplainer, model: NMTModel, passage: Passage) -> Explanation:
-        """Return an explainer's row of the step alone, of the choice against the other word.
+        """Return an explainer's row of only the step, of the choice against the other word.
 
         Raises:
             NotApplicable: the explainer has no foil.
             SameChoice: the other word is what the system chooses.
         """
         if "foil" not in signature(type(make())).parameters:
-            raise NotApplicable("it explains no word against another")
+            raise NotApplicable(
+                "it cannot explain one word against another; explain_foil needs that"
+            )
         [explanation] = make(foil=self.word)(model, [passage])
         label, row = explanation.labels[self.step], slice(self.step, self.step + 1)
         if label == self.piece:
-            raise SameChoice(f"explain_foil: {label!r} is what the system itself chooses there")
+            raise SameChoice(
+                f"explain_foil: the system itself chooses {label!r} there; give another word"
+            )
         prefix_TT = explanation.prefix_TT
         return replace(
             explanation,
@@ -152,9 +156,11 @@ def _find_foil(model: NMTModel, passage: Passage, text: str) -> FoilStep:
     pairs = zip(target, other, strict=False)
     place = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
     if place is None:
-        raise XnmtError("explain_foil: is the target that is explained")
+        raise XnmtError("explain_foil: equals the target; give another translation")
     if other[place] == UNK:
-        raise XnmtError("explain_foil: the vocabulary lacks the word in which it differs")
+        raise XnmtError(
+            "explain_foil: the vocabulary lacks the first word that differs from the target"
+        )
     [piece] = model.target_subwords.pieces([other[place]])
     return FoilStep(place - before, int(other[place]), piece)
 
@@ -171,12 +177,11 @@ def passage_of(system: System, settings: Settings) -> Passage:
     sources = str(settings.explain).split(END)
     given_targets = settings.explain_target.split(END) if settings.explain_target else []
     if len(given_targets) not in (0, 1, len(sources)):
-        counts = f"has {len(given_targets)} sentences, explain {len(sources)}"
-        problem = f"{counts}: it takes as many, or the last"
-        raise XnmtError(f"explain_target: {problem}")
+        counts = f"{len(given_targets)} sentences, but explain has {len(sources)}"
+        raise XnmtError(f"explain_target: {counts}; give as many, or the last one only")
     foils = [settings.explain_foil] if settings.explain_foil else []
     if not all(map(str.strip, (*sources, *given_targets, *foils))):
-        raise XnmtError("explain: an empty sentence")
+        raise XnmtError("explain: a sentence is empty")
     sources = [system.markers.mark(source) for source in sources]
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):

@@ -44,7 +44,7 @@ class SeededModule(pl.LightningModule):
     """A Lightning module whose every training step starts from a seed of its own.
 
     Attributes:
-        batches: of a step, over all ranks; `train_dataloader` gives this rank's alone.
+        batches: of a step, over all ranks; `train_dataloader` gives only this rank's.
         choices: labels to choose from.
         monitors: what is looked at after each epoch, and which way is better: `min` or `max`;
             training stops when none of them gets better any more.
@@ -58,7 +58,7 @@ class SeededModule(pl.LightningModule):
     kept_by: tuple[str, Mode] = (MONITOR, "min")
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Make this step's dropout a function of the seed and the step alone."""
+        """Make this step's dropout a function of only the seed and the step."""
         rank, ranks = rank_and_ranks()
         part = (batch_idx * ranks + rank) % self.batches  # of the step, the same in any rank
         # The CPU's generator reads 32 bits only, so the seed has to be mixed into those.
@@ -213,7 +213,7 @@ def fit(
         resumed = leave_to_first_rank(lambda: _resumable(folder / CHECKPOINTS))
         trainer.fit(module, ckpt_path=resumed, weights_only=True)
         if checkpoint.best_model_score is None:
-            problem = "its checkpoints do not say which epoch is the best; remove the folder"
+            problem = "the checkpoints do not name the best epoch; remove the folder"
             raise XnmtError(f"{folder}: {problem}")
         best = float(checkpoint.best_model_score)
         # The loss of the epoch whose weights are kept, by whichever value it was chosen.
@@ -296,10 +296,10 @@ def mean_weights(folder: Path, count: int) -> dict[str, Tensor]:
     """
     paths = sorted(folder.glob("*.safetensors"))
     if len(paths) != count:
-        problem = f"there are {len(paths)} weights to average, of {count}"
+        problem = f"{len(paths)} files of weights to average; expected {count}"
         raise XnmtError(f"{folder}: {problem}; remove {folder.parent.parent}")
     if altered := [path for path in paths if not is_sealed(path)]:
-        problem = f"not as it was written; remove {folder.parent.parent}"
+        problem = f"altered since it was written; remove {folder.parent.parent}"
         raise XnmtError(f"{altered[0]}: {problem}")
     files = [load_file(path) for path in paths]
     return {
@@ -401,7 +401,7 @@ def _resumable(folder: Path) -> str | None:
         try:
             _load_checkpoint(path)
         except Exception as error:  # half a file can raise anything
-            log.warning("%s is damaged and left out: %s", path, refusal(error))
+            log.warning("%s is damaged and skipped: %s", path, refusal(error))
             path.unlink()
         else:
             return str(path)

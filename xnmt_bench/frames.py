@@ -77,7 +77,7 @@ class Results:
         """
         columns = csv_columns(self._metric(metric))
         rows = [scored.row for scored in self._rows(metric)]
-        # An empty text stands for no value, which pandas calls None among texts and NaN elsewhere.
+        # An empty text means no value, which pandas calls None among texts and NaN elsewhere.
         values = [[row.get(name, "") for name in columns] for row in rows]
         return self._with_types(self._pandas.DataFrame(values, columns=list(columns)))
 

@@ -94,7 +94,7 @@ def help_text(command: str) -> str:
     Args:
         command: `train` or `evaluate`.
     """
-    # Scripts lie in a checkout; an installed package has `xnmt` alone.
+    # Scripts lie in a checkout; an installed package has only `xnmt`.
     form = "python {}.py" if sys.argv[0].endswith(".py") else "xnmt {}"
     commands = {name: form.format(name) for name in FIRST}
     # The file's text and not the loaded configuration: its comments are the help.

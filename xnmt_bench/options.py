@@ -142,7 +142,7 @@ def _wrong(problem: Any, value: Any, schema: type[BaseModel], path: list[str]) -
         near = get_close_matches(path[-1], schema.model_fields, n=1)
         return f": no such option{f'; did you mean {near[0]}?' if near else ''}"
     if problem["type"] == "missing":
-        return ": has to be given"
+        return ": is required"
     shown = _shown(value)
     if problem["type"] == "string_too_short":
         return "=: should not be empty"

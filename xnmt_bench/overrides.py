@@ -40,8 +40,8 @@ def _parser() -> OverridesParser:
 def quoted(argument: str) -> str:
     """Put quotes around the texts of an option that Hydra cannot read without; complete `cite`.
 
-    A value of `TEXTS` is one text, and a `${` in it is text too. Elsewhere brackets,
-    commas, quotes and `${` keep their meaning. `~/` is the user's own folder, and `null` alone is
+    A value of `TEXTS` is one text, and a `${` in it is text too. Elsewhere brackets, commas,
+    quotes and `${` keep their meaning. `~/` is the user's own folder, and a bare `null` is
     no value: `Null` may be a name.
     """
     if argument == CITE:
@@ -88,7 +88,7 @@ def _map_within(value: str, change: Callable[[str], str]) -> str:
 
 
 def split(value: str) -> list[str]:
-    """Return the texts between the commas that stand in no brackets and no quotes.
+    """Return the texts between the commas outside brackets and quotes.
 
     A value whose brackets do not close is one text.
     """

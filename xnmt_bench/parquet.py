@@ -50,5 +50,5 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise StoreError(f"{path}: the table has no column {missing[0]!r}")
     doubled = [name for name in present if present.count(name) > 1]
     if doubled:
-        raise StoreError(f"{path}: the table has two columns {doubled[0]!r}")
+        raise StoreError(f"{path}: the table has the column {doubled[0]!r} twice")
     return table

@@ -19,7 +19,7 @@ def parse_number(text: str) -> float:
         ValueError: the text is not a number.
     """
     if not NUMBER.fullmatch(text.strip()):
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{text[:40]!r} is not a number")
     return float(text)
 
 
@@ -30,7 +30,7 @@ def parse_count(text: str) -> int:
         ValueError: the text is not such a number.
     """
     if not COUNT.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is no count")
+        raise ValueError(f"{text[:40]!r} is not a whole number from 0")
     return int(text)
 
 
@@ -46,7 +46,7 @@ def parse_json(text: str) -> Any:
         values = dict(pairs)
         if len(values) < len(pairs):
             key = next(key for key, count in Counter(k for k, _ in pairs).items() if count > 1)
-            raise json.JSONDecodeError(f"the key {key!r} is there twice", text, 0)
+            raise json.JSONDecodeError(f"the key {key!r} is repeated", text, 0)
         return values
 
     try:
@@ -60,5 +60,5 @@ def parse_json(text: str) -> Any:
     # An escape can name half of a character, which no file can hold.
     written = json.dumps(value, ensure_ascii=False) if "\\ud" in text.lower() else ""
     if re.search(r"[\ud800-\udfff]", written):
-        raise json.JSONDecodeError("half a character (a lone surrogate)", text, 0)
+        raise json.JSONDecodeError("a text has half a character (a lone surrogate)", text, 0)
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from xnmt_bench.errors import DataError, MissingError, NotApplicable, XnmtError
+from xnmt_bench.errors import MissingError, NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import PlannedRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -82,12 +83,12 @@ class Plan:
     Attributes:
         steps: all that can be named.
         later: rows of results that can be planned only once the system is trained.
-        error: the first thing that is wrong with the data, if it was met before any step.
+        error: the first thing that is wrong with data, system or store, where listing met any.
     """
 
     steps: tuple[Step, ...]
     later: int
-    error: DataError | None = None
+    error: XnmtError | None = None
 
     @property
     def missing(self) -> list[Step]:
@@ -113,9 +114,11 @@ class Plan:
         return ", ".join(parts)
 
     def lines(self) -> Iterator[str]:
-        """Yield the headline, and a line for each thing that is to be made."""
+        """Yield the headline, and a line for each kind of thing that is to be made."""
         yield self.headline
-        yield from (f"  to make: {step}" for step in self.missing)
+        # Both sides of a corpus have subwords of their own: one line for steps that read alike.
+        for step, count in Counter(map(str, self.missing)).items():
+            yield f"  to make: {step}" + (f" ({count} times)" if count > 1 else "")
 
 
 def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
@@ -146,16 +149,14 @@ def plan_job(job: Job, metrics: Iterable[Metric]) -> Plan:
         try:
             for stage in stages():
                 add(stage)
-        except DataError as problem:
-            error = error or problem
+        except NotApplicable:  # such a row has no stages
+            continue
         except MissingError as missing:  # what comes behind it has no name before it is made
             blocked += 1
             if isinstance(missing.stage, Stage):
                 add(missing.stage)
-        # A row that does not apply has no stages. One that fails otherwise fails again, with its
-        # message, when it is made.
-        except XnmtError:
-            continue
+        except XnmtError as problem:
+            error = error or problem
     named = {step.stage for step in steps.values() if not step.made}
     if named.isdisjoint(FOUNDATIONS):
         blocked = 0

@@ -74,7 +74,7 @@ def _list(arguments: Sequence[str]) -> str:
     from xnmt_bench.choices import list_choices
 
     if len(arguments) > 2:
-        _refuse("list: takes a kind, and a name of that kind or the folder of a store")
+        _refuse("list: give a kind, and at most one name of that kind or folder of a store")
     kind, of = [*arguments, None, None][:2]
     return list_choices(kind, of, CONF)
 
@@ -84,7 +84,7 @@ def _results(arguments: Sequence[str]) -> str:
     from xnmt_bench.report.stored import stored_tables
 
     if len(arguments) > 1:
-        _refuse("results: takes one folder, `results` if not given; it prints the tables in it")
+        _refuse("results: give at most one folder (`results` by default), whose tables are printed")
     return stored_tables(Path(arguments[0] if arguments else "results"))
 
 
@@ -97,7 +97,7 @@ def _leaderboard(arguments: Sequence[str]) -> str:
     from xnmt_bench.bundles.leaderboard import write_leaderboard
 
     if len(arguments) not in (1, 2):
-        _refuse("leaderboard: takes a folder of bundles, and where the page goes if you like")
+        _refuse("leaderboard: give a folder of bundles, and optionally the file of the page")
     folder, page = [*map(Path, arguments), Path("leaderboard.html")][:2]
     if refused := write_leaderboard(folder, page):
         raise XnmtError("\nerror: ".join([*refused.values(), f"{page} is written without them"]))
@@ -126,6 +126,8 @@ def sentence_first(arguments: Sequence[str]) -> list[str]:
     # An unquoted sentence is several arguments.
     for argument in options:
         if "=" not in argument and not argument.startswith(("-", "~")):
-            _refuse(f"explain: {argument!r} is no option; put the sentence in quotes, {example}")
+            _refuse(
+                f"explain: {argument!r} is not an option; put the sentence in quotes, {example}"
+            )
     # Bare, `null` would mean no sentence.
     return ["explain='null'" if sentence == "null" else f"explain={sentence}", *options]

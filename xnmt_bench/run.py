@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -42,10 +43,9 @@ from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.report.verdict import definitions, verdict
 from xnmt_bench.rerun import rerun_command
 from xnmt_bench.store import fingerprint, repair
-from xnmt_bench.sweep import name_lines
+from xnmt_bench.sweep import log_once, name_lines
 
 log = logging.getLogger(__name__)
-_printed: set[str] = set()  # rows of this process
 Scored = dict[str, tuple[Metric, Sequence[ScoredRow]]]  # by name of the metric
 TABLES = ("csv", "txt", "md")  # files of a table that a bundle holds
 
@@ -79,14 +79,15 @@ def train(settings: Settings) -> None:
         metrics = configured_metrics(settings)
         check_inputs(metrics.values(), job)
         plan = plan_job(job, metrics.values())
-        for line in plan.lines():
-            log.info("%s", line)
-        for omission in settings.omissions:
-            log.info("left out to be quick: %s", omission)
-        # After the plan, which is what a dry run is for.
+        if settings.dry_run and plan.error:
+            raise plan.error
+        # Not before an error: work that cannot begin needs no count.
+        if plan.steps and not plan.error:
+            for line in plan.lines():
+                log.info("%s", line)
+            for omission in settings.omissions:
+                log_once(log, logging.INFO, f"left out to be quick: {omission}")
         if settings.dry_run:
-            if plan.error:
-                raise plan.error
             return
         with employ(_crew(job)):
             errors = _make_all(job, metrics.values(), tracker)
@@ -99,10 +100,11 @@ def _warn_of_usual_corpus(settings: Settings) -> None:
     chosen = any(option.startswith("corpus") for option in HydraConfig.get().overrides.task)
     usual = HydraConfig.get().runtime.choices.get("corpus") == "toy"
     if settings.nmt.path and usual and not chosen:
-        log.warning(
+        line = (
             "nmt.path is given and corpus is not: the system is measured on generated sentences "
             "(corpus=toy); give corpus=text corpus.root=DIR"
         )
+        log_once(log, logging.WARNING, line)
 
 
 def _make_all(job: Job, metrics: Iterable[Metric], tracker: Tracker) -> list[Exception]:
@@ -130,8 +132,10 @@ def check_launcher(workers: int, launcher: str) -> None:
     """
     name = next((n for n in ("joblib", "Slurm", "Local") if n in launcher), None)
     if name and workers > 1:
-        remedy = "make the rules first by workers and until=rules, then sweep with workers=1"
-        raise ConfigError([f"workers={workers}: the launcher runs jobs at once; {remedy}"])
+        remedy = "make the rules first, by workers and until=rules; then sweep with workers=1"
+        raise ConfigError(
+            [f"workers={workers}: the launcher already runs several jobs at once; {remedy}"]
+        )
 
 
 def _crew(job: Job) -> Crew:
@@ -170,11 +174,11 @@ def evaluate(settings: Settings) -> None:
         _evaluate(settings.changed({"results": settings.pooled}))
     except (XnmtError, OSError):
         raise
-    # What a stranger put into a file beside a row can be any error to the code that reads it.
+    # What a stranger put into a row's file can be any error to the code that reads it.
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise StoreError(
-            f"{', '.join(map(str, paths))}: a file in them is not what a table reads: {problem}"
+            f"{', '.join(map(str, paths))}: a file in the bundle cannot be read: {problem}"
         ) from error
 
 
@@ -266,23 +270,23 @@ def _evaluate(settings: Settings) -> None:
                 log.warning("%s", unused)
         errors = measure_all(from_files, job, tracker)
         scored: Scored = {}
-        missing: list[MissingError] = []
+        missing: dict[str, MissingError] = {}
         # All are read before anything is printed: tables quote other metrics' numbers of a system.
         for name, metric in metrics.items():
             try:
                 scored[name] = (metric, collect(metric, results, draws(settings)))
             except MissingError as error:
                 # One metric without results must not hide the others.
-                missing.append(error)
+                missing[name] = error
             except StoreError as error:  # nor a damaged row
                 errors.append(error)
             except Exception as error:  # nor what a metric makes of rows that it did not write
                 log.error("%s: failed: %s: %s", name, type(error).__name__, error)
                 errors.append(error)
-        if not scored and (nothing_read := [*errors, *missing]):
+        if not scored and (nothing_read := [*errors, *missing.values()]):
             raise nothing_read[0]
-        for nothing in missing:
-            log.warning("%s", nothing)
+        for name in missing:
+            log.warning("%s: %s is not measured; train.py metric=[%s] does", results, name, name)
         every, scored = scored, _select(selection, scored)
         shown, listings, out = list[ShownTable](), list[Listing](), writable(results)
         failed, standings = list[str](), dict[str, Sequence[Standings]]()
@@ -464,11 +468,9 @@ def measure(metric: Metric, job: Job, tracker: Tracker) -> list[Exception]:
         written = write(metric.name, row, outcome, results)
         scored = score(metric, written, draws(job.settings))
         rows.append(scored)
-        line = f"{row_name}: {_numbers(metric, scored)}"
         # Each job of a sweep measures the reference rows, which are the same for all of them.
-        if written.ok and line not in _printed:
-            _printed.add(line)
-            log.info("%s", line)
+        if written.ok:
+            log_once(log, logging.INFO, f"{row_name}: {_numbers(metric, scored)}")
     tracker.table(metric.name, [scored.row for scored in rows], csv_columns(metric))
     return errors
 
@@ -493,13 +495,14 @@ def _describe(metric: Metric, row: TableRow) -> str:
 
 
 def _numbers(metric: Metric, scored: ScoredRow) -> str:
-    """Return a row's results in words."""
+    """Return the numbers that a row has, in words."""
     parts = []
-    for column in (c for c in metric.columns if c.name in scored.values):
-        names = (column.name, f"{column.name}_low", f"{column.name}_high")
-        numbers = (scored.values.get(name) for name in names)
-        parts.append(f"{column.heading} {column.cell(*numbers)}")  # type: ignore[arg-type]
-    return ", ".join(parts)
+    for column in metric.columns:
+        value, low, high = (scored.values.get(column.name + end) for end in ("", "_low", "_high"))
+        # Many columns have a number in some rows only, such as of planted words.
+        if value is not None and not math.isnan(value):
+            parts.append(f"{column.heading} {column.cell(value, low, high)}")
+    return ", ".join(parts) or "no number"
 
 
 def run_analyses(

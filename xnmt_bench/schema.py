@@ -152,7 +152,7 @@ def _with_target(
     Args:
         node: the node.
         where: its name.
-        beside: what else stands in it that the object is not told.
+        beside: the section's other options, which are not arguments of the object.
         hidden: arguments that are not options.
     """
     if not isinstance(node, Mapping):
@@ -170,7 +170,7 @@ def _with_target(
         name for name, value in node.items() if isinstance(value, Mapping) and "_target_" in value
     }
     schema = section(made_by, but=[*hidden, *inner])
-    # An option of the object wins over one beside it that has the same name.
+    # An option of the object wins over another of the section with the same name.
     accepted = set(schema.model_fields)
     options_given = {
         n: v for n, v in node.items() if n not in inner and (n in accepted or n not in extras)
@@ -269,7 +269,7 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     # It would be ignored, and a user would take the system's own translation for it.
     for name in ("explain_target", "explain_foil"):
         if values.get(name) and not values.get("explain"):
-            yield f"{name}: says nothing without explain"
+            yield f"{name}: needs explain=..."
     yield from _processes(values)
 
 
@@ -287,6 +287,6 @@ def _processes(values: Mapping[str, Any]) -> Iterator[str]:
     batches = training.get("batches") if isinstance(training, Mapping) else None
     if ranks > 1 and isinstance(batches, int) and batches % ranks:
         yield (
-            f"trainer.devices={devices}: with trainer.nodes={nodes} they are {ranks}, which "
+            f"trainer.devices={devices}: trainer.devices times trainer.nodes is {ranks}, which "
             f"should divide nmt.training.batches, {batches}"
         )

@@ -39,7 +39,7 @@ LIBRARIES = ("torch", "captum")  # their arithmetic decides digits, and no recip
 os.umask(UMASK := os.umask(0o077))  # it can be read only by setting it
 MODE = 0o666 & ~UMASK  # of a file, as other programs make one
 PARTIAL = ".partial"  # ending of a folder that is not finished
-# A folder beside what makes the artefact. Work finds it again, and it is removed when the artefact
+# A folder next to what makes the artefact. Work finds it again, and it is removed when the artefact
 # is whole: a training that is killed after its last epoch is not begun anew. It holds Adam's
 # state too, and is many times larger than the weights.
 CHECKPOINTS = "checkpoints"
@@ -101,18 +101,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def seal(path: Path) -> None:
-    """Write the digest of a file of unfinished work beside it; see `is_sealed`."""
+    """Write the digest of a file of unfinished work next to it; see `is_sealed`."""
     write_atomically(_seal_of(path), file_hash(path))
 
 
 def is_sealed(path: Path) -> bool:
     """Return whether a file of unfinished work is there, and is as it was when it was sealed."""
-    beside = _seal_of(path)
-    if not (path.exists() and beside.exists()):
+    digest_file = _seal_of(path)
+    if not (path.exists() and digest_file.exists()):
         return False
-    if file_hash(path) == beside.read_bytes().decode(errors="replace"):
+    if file_hash(path) == digest_file.read_bytes().decode(errors="replace"):
         return True
-    log.warning("%s: altered since it was written, and left out", path)
+    log.warning("%s: altered since it was written, and ignored", path)
     return False
 
 
@@ -180,7 +180,7 @@ class Artefact:
     def check_place(self) -> None:
         """Raise a StoreError where a store's folder holds the artefact of another recipe."""
         if self.path.name != self.fingerprint:
-            problem = f"the artefact {self.fingerprint} of another recipe was put here"
+            problem = f"the folder holds another artefact, {self.fingerprint}"
             raise StoreError(f"{self.path}: {problem}; {CURE}")
 
     @classmethod
@@ -372,7 +372,7 @@ class Store:
                     if not path.exists():  # another job may have made it while this one waited
                         _make(path, recipe, work, amount)
             except _LeaseLostError:
-                log.warning("%s: this process stood still, and another one goes on", path)
+                log.warning("%s: this process paused too long, so another one goes on", path)
             except Exception:
                 if not finished.exists():
                     raise
@@ -408,7 +408,7 @@ class Stage(Lazy):
     Attributes:
         store: where it lies.
         name, work, version, cheap, amount: as `Store.stage` has them.
-        recipe: what decides it beside its version.
+        recipe: what decides it besides its version.
     """
 
     store: Store
@@ -492,7 +492,7 @@ def _make(
     kept = (p for p in partial.rglob("*") if partial / CHECKPOINTS not in p.parents)
     for file in sorted(kept):
         if file.is_file() and file.name != META and file not in unfinished:
-            file.chmod(MODE)  # safetensors lets the owner alone read a file
+            file.chmod(MODE)  # safetensors lets only the owner read a file
             files[file.relative_to(partial).as_posix()] = file_hash(file)
     meta: dict[str, Any] = {"recipe": recipe, "facts": facts, "files": files}
     meta["versions"] = _library_versions()
@@ -575,5 +575,5 @@ def repair(root: Path) -> None:
         shutil.rmtree(folder)
     kept = len(set(recipes) - set(dropped))
     log.info(
-        "%d artefacts are whole, %d were dropped; train.py makes them again", kept, len(dropped)
+        "%d artefacts are intact, %d were dropped; train.py makes these again", kept, len(dropped)
     )

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 READER_GONE = 128 + 13  # as a shell reports a program that SIGPIPE ended, where `head` has gone
-# What tables and heatmaps have beside letters; a form is as wide as what it replaces.
+# What tables and heatmaps have besides letters; a form is as wide as what it replaces.
 PLAIN_FORMS = {
     **{"░": ".", "▒": ":", "▓": "*", "█": "#", "·": "'", "×": "x", "−": "-", "†": "+", "‡": "*"},
     **{"▁": "_", "␣": "_", "–": "-", "…": "~", "“": '"', "”": '"', "’": "'", "←": "<", "→": ">"},
@@ -51,7 +51,7 @@ def standard_streams() -> Iterator[None]:
     try:
         sys.argv[1:] = map(_decoded, sys.argv[1:])
     except UnicodeDecodeError as error:
-        print(f"error: {error.object!r}: no UTF-8", file=sys.stderr)
+        print(f"error: {error.object!r}: not UTF-8", file=sys.stderr)
         sys.exit(2)
     yield
     sys.stdout.flush()
@@ -90,7 +90,7 @@ def _opened(number: int, stream: TextIO | None) -> tuple[TextIO, _Output]:
 
 
 def _plain_forms(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for characters that an encoding lacks: a form alike, or an escape."""
+    """Return what replaces characters that an encoding lacks: a form alike, or an escape."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+from functools import cache
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -28,7 +29,7 @@ class CountJobs(Callback):
         """Keep the number of jobs: the product of all choices."""
         swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create().parse_overrides([*swept, *config.hydra.overrides.task])
-        # A sweep of an experiment stands in its file; one on the command line replaces it.
+        # A sweep of an experiment is in its file; one on the command line replaces it.
         last = {override.key_or_group: override for override in overrides}.values()
         swept_options = [override for override in last if override.is_sweep_override()]
         counts = (len(list(override.sweep_string_iterator())) for override in swept_options)
@@ -64,6 +65,12 @@ def name_lines() -> None:
     if name := job_name():
         for handler in logging.getLogger().handlers:
             handler.addFilter(_Prefix(name))
+
+
+@cache
+def log_once(log: logging.Logger, level: int, line: str) -> None:
+    """Log a line unless this process has logged it: jobs of a sweep share many lines."""
+    log.log(level, "%s", line)
 
 
 class _Prefix(logging.Filter):

@@ -569,7 +569,7 @@ def test_facets_without_any_number_are_not_applicable(tmp_path, caplog):
     benchmark.add("", "nmt", 0.5, files=kinds(benchmark), **NMT_ROW)
     measured(Fidelity, benchmark.results, FIDELITY | {"seed": 0}, "n/a")
     rows, _ = analysed(benchmark, "facets")
-    assert rows == {"facets": None} and "say nothing of the kinds" in caplog.text
+    assert rows == {"facets": None} and "lack the kinds" in caplog.text
 
 
 def test_a_failed_row_of_the_system_beside_its_own_spoils_no_facet(tmp_path):
@@ -744,7 +744,10 @@ def test_a_place_that_was_measured_twice_is_on_the_curve_of_its_settings(tmp_pat
         (1, 3), (2, 2), (3, 1)
     ]  # fmt: skip
     place = "toy en-de transformer, k = 1, max_epochs: 30"
-    assert f"Left out, measured at one place alone: {place}." in result.summary.notes
+    assert (
+        f"Left out, since a curve needs two points and there is one: {place}."
+        in result.summary.notes
+    )
 
 
 def test_blind_rows_of_a_curve_are_named_and_never_the_best(tmp_path):

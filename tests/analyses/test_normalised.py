@@ -136,5 +136,5 @@ def test_a_share_has_no_normalised_score(tmp_path):
         count_links("t", range(3), links, [Alignment(*links[:2])] * 3),
     )
     aer = AlignmentErrorRate()
-    with pytest.raises(NotApplicable, match="is on no scale of ratios"):
+    with pytest.raises(NotApplicable, match="needs a metric that is compared by ratios"):
         Normalised().analyse(panels(aer, collect(aer, tmp_path, Draws(9, 0))))

@@ -140,7 +140,7 @@ def test_only_what_every_result_has_is_ranked(tmp_path):
     assert set(orders.values()) == {"a < b < c"}
     _, orders = rates(tmp_path, explainers=["b", "a", "unknown"], shares=(1.0,), samples=20)
     assert set(orders.values()) == {"a < b"}
-    with pytest.raises(NotApplicable, match="no two to rank"):
+    with pytest.raises(NotApplicable, match="fewer than two rows can be ranked"):
         rates(tmp_path, explainers=["a"], shares=(1.0,), samples=20)
 
 

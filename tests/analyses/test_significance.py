@@ -172,7 +172,7 @@ def test_rows_of_different_test_sets_are_not_compared(write_row, sentence_log_p,
 
 def test_one_alone_is_compared_with_nothing(write_row, sentence_log_p, tmp_path):
     write_row(sentence_log_p)
-    with pytest.raises(NotApplicable, match="no two to compare"):
+    with pytest.raises(NotApplicable, match="fewer than two rows can be compared"):
         analysed(Fidelity(), tmp_path)
 
 
@@ -250,7 +250,7 @@ def test_side_by_side_each_test_set_has_a_column(tmp_path):
 def test_systems_on_different_test_sets_are_not_compared(tmp_path):
     translated(tmp_path, "strong", 12)
     translated(tmp_path, "weak", 4, "another test")
-    with pytest.raises(NotApplicable, match="no two to compare"):
+    with pytest.raises(NotApplicable, match="fewer than two rows can be compared"):
         Significance(samples=60, level=0.5).analyse(
             panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0)))
         )

@@ -412,8 +412,8 @@ def test_units_of_another_kind_are_refused(bundle, tmp_path):
     contents, table = read_members(bundle), tmp_path / "units.parquet"
     for columns, message in (
         ({"unit": [0, 1], "other": [1.0, 2.0]}, "its units are not those of fidelity"),
-        ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' of its units holds no whole"),
-        ({"log_likelihood": [1.0]}, "no table of units"),
+        ({"unit": ["a", "b"], "log_likelihood": [1.0, 2.0]}, "'unit' should hold whole"),
+        ({"log_likelihood": [1.0]}, "not a table of units"),
     ):
         content = pa.table(columns).replace_schema_metadata({"test_set": "toy test"})
         write_table(content, table)
@@ -425,12 +425,12 @@ def test_units_of_another_kind_are_refused(bundle, tmp_path):
 
 IMPOSSIBLE = {
     "a log-likelihood above 0": ({"log_likelihood": [3.0, -1.0, -1.0]}, "'log_likelihood' of unit"),
-    "more right than there are": ({"correct": [3, 0, 0]}, "'correct' of unit 0 is too great"),
+    "more right than there are": ({"correct": [3, 0, 0]}, "'correct' of unit 0 is too large"),
     "no number": ({"log_likelihood": [-1.0, float("nan"), -1.0]}, "has no number in unit 1"),
     "infinite": ({"log_likelihood": [-1.0, -1.0, float("-inf")]}, "is infinite in unit 2"),
-    "a unit twice": ({"unit": [0, 1, 1]}, "do not ascend from 0, each there once"),
-    "reversed": ({"unit": [2, 1, 0]}, "do not ascend from 0, each there once"),
-    "half a unit": ({"unit": [0.0, 0.5, 1.0]}, "holds no whole numbers"),
+    "a unit twice": ({"unit": [0, 1, 1]}, "should ascend from 0 without repeats"),
+    "reversed": ({"unit": [2, 1, 0]}, "should ascend from 0 without repeats"),
+    "half a unit": ({"unit": [0.0, 0.5, 1.0]}, "should hold whole numbers"),
     "no decision": ({"rows": [2, 0, 2]}, "'rows' of unit 1 is too small"),
 }
 

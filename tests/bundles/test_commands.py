@@ -64,7 +64,7 @@ def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
     done = command(*EVALUATE, "results=odd.zip", "pooled=odd", cwd=place)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error")]
-    assert line.startswith("error: odd.zip: a file in them is not what a table reads: ")
+    assert line.startswith("error: odd.zip: a file in the bundle cannot be read: ")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_missing_files_are_named(copy):
 def test_a_dictionary_of_another_corpus_is_noticed(copy):
     dictionary = copy / "dict.en.txt"
     dictionary.write_text("\n".join(dictionary.read_text().split("\n")[:20]) + "\n")
-    with pytest.raises(DataError, match="beyond the dictionary"):
+    with pytest.raises(DataError, match="ids that the dictionary lacks"):
         list(corpus(copy).sentences("test"))
 
 
@@ -119,7 +119,7 @@ def test_dictionaries(tmp_path):
     path.write_text("the 3\n\ufeffthe 1\n")
     assert read_dictionary(path)[4:] == ["the", "\ufeffthe"]
     path.write_text("a 3\na 1\n")
-    with pytest.raises(DataError, match=r"dict.en.txt:2: 'a' stands here a second time"):
+    with pytest.raises(DataError, match=r"dict.en.txt:2: 'a' is listed twice"):
         read_dictionary(path)
     path.write_bytes(b"a 3\n\xff 1\n")
     with pytest.raises(DataError, match=r"dict.en.txt:2: not UTF-8"):

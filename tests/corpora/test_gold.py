@@ -47,10 +47,13 @@ def test_one_file_may_hold_both_sides(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"source": "a b\n"}, r"test\.en:1: the file ends here but the other side has 2 lines"),
+        (
+            {"source": "a b\n"},
+            r"test\.en:1: the file ends here, but the other language has 2 lines",
+        ),
         ({"target": "x\n\n"}, r"test\.de:2: an empty line"),
         ({"links": "1-1\n"}, r"gold\.talp:1: the file ends here"),
-        ({"links": "1-1\n1-3\n"}, r"gold\.talp:2: '1-3' lies beyond"),
+        ({"links": "1-1\n1-3\n"}, r"gold\.talp:2: '1-3' is outside the sentence pair"),
     ],
 )
 def test_files_that_do_not_belong_together(tmp_path, changes, problem):

@@ -106,12 +106,16 @@ def test_a_text_stays_as_the_file_has_it(form, texts, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("train.tsv", 'de\ten\n"Ja", sagte er.\tYes.\n', r"train.tsv:2: no CSV: .* as a whole"),
+        (
+            "train.tsv",
+            'de\ten\n"Ja", sagte er.\tYes.\n',
+            r"train.tsv:2: not CSV: .* has to end with one",
+        ),
         ("train.csv", 'de,en\na,""\n', "train:1: no text in column 'en'"),
         ("train.csv", "de,en\na,b,c\n", "train.csv:2: 3 fields, but the header has 2"),
         ("train.jsonl", '{"de": "a", "en": 7}\n', "train:1: no text in column 'en'"),
-        ("train.json", '[{"de": "a"},\n 7]', "train.json:1: not an object a line"),
-        ("train.json", '[\n{"de": "a",\n]', "train.json:3: no JSON"),
+        ("train.json", '[{"de": "a"},\n 7]', "train.json:1: expected one JSON object a line"),
+        ("train.json", '[\n{"de": "a",\n]', "train.json:3: not JSON"),
     ],
 )
 def test_a_line_of_text_that_is_damaged(name, text, problem, tmp_path):
@@ -132,7 +136,7 @@ def test_rows_stream(tmp_path):
     (root / "train.jsonl").write_text("\n".join([*lines, "{damaged"]), encoding="utf-8")
     rows = corpus_of(root, ["de", "en"]).sentences("train")
     assert next(rows) == Sentence("Satz 0", "sentence 0", "train", 0)
-    with pytest.raises(DataError, match=r"train.jsonl:40001: no JSON") as error:
+    with pytest.raises(DataError, match=r"train.jsonl:40001: not JSON") as error:
         list(rows)
     assert "\n" not in str(error.value)
 

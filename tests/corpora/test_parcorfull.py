@@ -47,7 +47,7 @@ def test_a_layer_that_is_no_xml_leaves_the_text(tmp_path):
             "Markables/d_sentence_level.xml",
             "word_9",
             "word_99",
-            r"no such words: 'word_7..word_99'",
+            r"the document has no words 'word_7..word_99'",
         ),
         ("Markables/d_sentence_level.xml", "/>", "", r"d_sentence_level\.xml:\d+: not well-formed"),
     ],
@@ -155,7 +155,7 @@ def test_documents_are_paired_by_their_names(tmp_path):
     for language, names in (("EN", "ab"), ("DE", "bc")):
         for name in names:
             write_document(tmp_path / "news" / language, name, WORDS, SENTENCE_SPANS, MENTIONS)
-    with pytest.raises(DataError, match="DE: no document a, which the other side has"):
+    with pytest.raises(DataError, match="DE: document a is missing; the other language has it"):
         list(corpus(tmp_path).sentences("test"))
 
 

@@ -46,8 +46,8 @@ def test_rows_of_bug_whose_places_are_off_are_sentences_without_a_pronoun(tmp_pa
         Item(0, 8, Entity((1,)), None, "m", ("anti",)),
         Item(1, 3, Entity((1,)), None, "f", ()),
     ]
-    assert "gold_BUG.csv:5: left out: 'nothing' is at word 5, not 'his'" in caplog.text
-    assert "gold_BUG.csv:6: left out: 'her' is no pronoun of Male" in caplog.text
+    assert "gold_BUG.csv:5: left out: word 5 is 'nothing', not 'his'" in caplog.text
+    assert "gold_BUG.csv:6: left out: 'her' is not a Male pronoun" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_of_several_pronouns_the_one_behind_both_things_is_meant(tmp_path):
     ("fields", "message"),
     [
         ({"answer": 3}, ":1: answer 3 is neither 1 nor 2"),
-        ({"pronoun1": 7}, ":1: pronoun1 is no text"),
+        ({"pronoun1": 7}, ":1: pronoun1 is not text"),
     ],
 )
 def test_what_is_no_line_of_wino_x_is_named(fields, message, tmp_path):
@@ -106,10 +106,10 @@ def test_what_is_no_line_of_wino_x_is_named(fields, message, tmp_path):
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"referent1_en": "box"}, "no 'box' in the sentence"),
+    [({"referent1_en": "box"}, "the sentence lacks 'box'"),
      ({"referent1_en": "shelf"}, "'shelf' and 'shelf' are the same words"),
      ({"pronoun1": " "}, "pronoun1 is empty"),
-     ({"sentence": "The red bag fell off the shelf."}, "none of it, its, itself")],
+     ({"sentence": "The red bag fell off the shelf."}, "the sentence has none of it, its, itself")],
 )  # fmt: skip
 def test_a_line_that_cannot_be_used_is_said(fields, message, tmp_path, caplog):
     with pytest.raises(DataError, match="no sentences"):
@@ -127,7 +127,7 @@ def test_possessive_endings_are_no_part_of_a_name(tmp_path):
 def test_a_line_that_is_no_object_is_named(line, tmp_path):
     (tmp_path / "wino_x").mkdir()
     (tmp_path / "wino_x" / "mt_en_de.jsonl").write_text(line + "\n")
-    with pytest.raises(DataError, match=r"mt_en_de.jsonl:1: no JSON object"):
+    with pytest.raises(DataError, match=r"mt_en_de.jsonl:1: not a JSON object"):
         read_suite("wino_x", tmp_path, "de")
 
 
@@ -220,7 +220,7 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
     elsewhere = {"tokens": ["Nobody", "came"], "clusters": []}
     resolved = Resolver(resolver(tmp_path, prediction, elsewhere), suite)
     assert [resolved.right(suite_item) for suite_item in suite.items] == [True, None]
-    assert "clusters.jsonl:2: left out: tokens of no sentence of the suite: 'Nobody" in caplog.text
+    assert "clusters.jsonl:2: left out: the suite has no such sentence: 'Nobody" in caplog.text
     for clusters, right in (
         ([[[5, 9], [11, 11]]], False),
         ([[[0, 1], [3, 3]], [[11, 11]]], False),
@@ -233,11 +233,11 @@ def test_a_resolvers_tokens_may_be_cut_otherwise(tmp_path, caplog):
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [({"tokens": ["A"]}, ":1: needed are tokens"),
-     ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: needed are tokens"),
-     ({"tokens": ["A"], "clusters": [[[-1, -1]]]}, ":1: needed are tokens"),
-     ({"tokens": "A", "clusters": [[[0, 0]]]}, ":1: needed are tokens"),
-     ({"tokens": ["B"], "clusters": []}, "no line is of a sentence of made")],
+    [({"tokens": ["A"]}, ":1: expected tokens"),
+     ({"tokens": ["A"], "clusters": [[[0, 5]]]}, ":1: expected tokens"),
+     ({"tokens": ["A"], "clusters": [[[-1, -1]]]}, ":1: expected tokens"),
+     ({"tokens": "A", "clusters": [[[0, 0]]]}, ":1: expected tokens"),
+     ({"tokens": ["B"], "clusters": []}, "no line is a sentence of made")],
 )  # fmt: skip
 def test_what_is_no_resolvers_line_is_named(row, message, tmp_path):
     suite = Suite.of("made", ["A"], [Item(0, 0, Entity((0,)))])

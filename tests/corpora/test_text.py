@@ -45,7 +45,7 @@ def test_a_portion_that_is_in_no_file_is_named(tmp_path):
     corpus = tsv_corpus(tmp_path / "x.tsv", rows("train", "dev", "exam", "Quiz"))
     for split in ("train", "test"):
         with pytest.raises(
-            DataError, match=r"x\.tsv: there is no portion 'quiz', which is named for test"
+            DataError, match=r"x\.tsv: the file has no portion 'quiz', which corpus.test names"
         ):
             read(corpus, split)
 
@@ -105,7 +105,9 @@ def test_a_document_that_begins_again_in_a_further_file_is_refused(tmp_path):
     paths[0].write_bytes(b"a\td\t4\tx\ty\n")
     paths[1].write_bytes(b"a\td\t0\tx\ty\n")  # another document of the same name
     corpus = TsvCorpus([str(p) for p in paths], ["de", "en"], "de", "en", valid=[], test=[])
-    with pytest.raises(DataError, match=r"second.tsv:1: document d is out of order: 0 behind 4"):
+    with pytest.raises(
+        DataError, match=r"second.tsv:1: document d is out of order: segment 0 comes after 4"
+    ):
         read(corpus)
 
 
@@ -121,15 +123,15 @@ def test_either_column_can_be_the_source(tmp_path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"a\td\t1\tx\n", "4 fields where 5 belong"),
-        (b"a\td\t1\tx\ty\tz\n", "6 fields where 5 belong"),
+        (b"a\td\t1\tx\n", "4 fields; expected 5"),
+        (b"a\td\t1\tx\ty\tz\n", "6 fields; expected 5"),
         (b"a\td\tone\tx\ty\n", "'one' is not a number"),
         (b"a\td\t1\t \ty\n", "empty"),
         (b"a\td\t1\tx\t\n", "empty"),
         (b"a\td\t1\tx\t\xe4\n", "not UTF-8"),
-        (b"a\tdoc1\t0\tx\ty\n", "document doc1 is out of order: 0 behind 1"),
+        (b"a\tdoc1\t0\tx\ty\n", "document doc1 is out of order: segment 0 comes after 1"),
         # Also in a portion of another split: a file is read as a whole.
-        (b"dev\td\t1\tx\n", "4 fields where 5 belong"),
+        (b"dev\td\t1\tx\n", "4 fields; expected 5"),
     ],
 )
 def test_bad_tsv_is_named_by_file_and_line(tmp_path, name, line, problem):

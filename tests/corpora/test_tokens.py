@@ -64,7 +64,7 @@ def test_treebank_quotes_become_plain_ones():
 
 def test_tokenizers_are_few():
     assert tokenizer(None, "de")("Ein  Hund.") == "Ein  Hund."
-    with pytest.raises(XnmtError, match="no tokenizer 'spacy'"):
+    with pytest.raises(XnmtError, match="unknown tokenizer 'spacy'"):
         tokenizer("spacy", "de")
 
 

@@ -77,13 +77,17 @@ def test_line_ends_and_byte_order_marks(tmp_path, change):
         ("0 0 1\n", "0 0 1\n0 0 1\n", "source tokens without EOS, but weights of 3"),
         ("0.5 ", "nan ", "a weight is nan"),
         ("0.5 ", "-0.5 ", "a weight is negative: -0.5"),
-        ("0.5 ", "0,5 ", "dump.txt:2: '0,5' is no number: a decimal comma; a point is needed"),
+        ("0.5 ", "0,5 ", "dump.txt:2: '0,5' is not a number; write a decimal point"),
         ("0.5 0.25 0.25", "0.9 0.9 0.9", "sum to 2.700, more than 1"),
-        ("0.5 0.25 0.25", "0-0 1-1 2-2", "it is a link between words; weights are needed"),
-        ("Hund da", "Hund da ist", "(is EOS among the weights alone?): 'dog there'"),
+        ("0.5 0.25 0.25", "0-0 1-1 2-2", "is not a number but a link between words; write weights"),
+        (
+            "Hund da",
+            "Hund da ist",
+            "(do the weights include EOS, and the tokens not?): 'dog there'",
+        ),
         ("dog there", "dogthere", "(is the source detokenised?): 'dogthere'"),
         ("dog there", "dog", "1 source tokens without EOS, but weights of 3"),
-        ("||| 3 3", "", "4 fields between '|||'; needed: number ||| target"),
+        ("||| 3 3", "", "4 fields between '|||'; expected: number ||| target"),
         ("Hund", "H\udcffnd", "the target is not UTF-8"),
     ],
 )
@@ -133,10 +137,12 @@ def test_marian(tmp_path):
     first, padded, bare, hard = load("dumps", "marian")(**dump_files)
     assert first.weights_TS.shape == (2, 3)
     assert padded.log_probability_T.tolist() == [-0.5]
-    assert "no '|||'; needed: target ||| weights (--alignment soft)" in str(bare)
-    assert "path:4: '0-0' is no number: it is a link between words" in str(hard)
+    assert "no '|||'; expected target ||| weights (--alignment soft)" in str(bare)
+    assert "path:4: '0-0' is not a number but a link between words" in str(hard)
     dump_files = files(tmp_path, path="x ||| 1,0\n" * 3, source="a b\n")
-    with pytest.raises(DataError, match=r"path:2: translation 2, but .*source has 1 lines"):
+    with pytest.raises(
+        DataError, match=r"path:2: translation 2 has no source: .*source has 1 lines"
+    ):
         list(load("dumps", "marian")(**dump_files))
 
 
@@ -183,7 +189,9 @@ def test_a_dump_that_ends_early_is_told(tmp_path):
     assert "1 sentences, but" in str(problem)
     assert "has 3" in str(problem)
     dump_files = files(tmp_path, path="a ||| x ||| 1,0 ||| F0= -1.5 ||| -0.5\n", source="a\n")
-    with pytest.raises(DataError, match="'a' is no sentence's number, as n-best lines have"):
+    with pytest.raises(
+        DataError, match="'a' is not the number of a sentence, with which an n-best line begins"
+    ):
         list(load("dumps", "marian")(**dump_files))
 
 
@@ -214,7 +222,7 @@ def test_pickles_are_never_read(tmp_path):
         list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files))
     for array in (np.array([["a"]]), np.ones((1, 1, 1), dtype=complex)):
         np.save(tmp_path / "w.npy", array)
-        with pytest.raises(DataError, match="needed: one array of real numbers"):
+        with pytest.raises(DataError, match="expected one array of real numbers"):
             list(load("dumps", "neural_monkey")(tmp_path / "w.npy", **text_files))
 
 
@@ -242,19 +250,19 @@ def test_our_own_form_goes_round(tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"weights": [[1], [1, 2]]}, "weights: ragged, or no numbers"),
+        ({"weights": [[1], [1, 2]]}, "weights: expected numbers, in rows of equal length"),
         ({"weights": [[float("nan")]]}, "weights: a number is not finite"),
         ({"weights": None}, "no weights"),
         ({"weights": [[0.5, 0.5, 0.5]]}, "1 source tokens without EOS, but weights of 3"),
-        ({"source": "a"}, "source: needed is a list of tokens"),
-        ({"number": -1}, "number: -1; needed is a count from 0"),
-        ({"prefix": [[0, 0]]}, "prefix: 1 x 2; needed: 1 x 1, as there are target tokens"),
-        ({"prefix": [[0.1]]}, "prefix: a step has a weight of its own word or of a later one"),
-        ({"prefix": []}, "prefix: 0; needed: 1 x 1, as there are target tokens"),
+        ({"source": "a"}, "source: expected a list of tokens"),
+        ({"number": -1}, "number: -1 is not a whole number from 0"),
+        ({"prefix": [[0, 0]]}, "prefix: 1 x 2; expected 1 x 1, one for each target token"),
+        ({"prefix": [[0.1]]}, "prefix: a step has a weight for its own word or a later one"),
+        ({"prefix": []}, "prefix: 0; expected 1 x 1, one for each target token"),
         ({"log_probabilities": [-1, -2]}, "2 log-probabilities, but weights of 1 target tokens"),
-        ({"log_probabilities": [1]}, "a log-probability is no number up to 0"),
-        ({"weights": [[10**400]]}, "weights: ragged, or no numbers"),
-        ({"number": 10**30}, "needed is a count from 0"),
+        ({"log_probabilities": [1]}, "a log-probability is above 0 or not a number"),
+        ({"weights": [[10**400]]}, "weights: expected numbers, in rows of equal length"),
+        ({"number": 10**30}, "is not a whole number from 0"),
         ({"source": ["\ud800"]}, "half a character"),
     ],
 )
@@ -266,7 +274,7 @@ def test_our_own_form_is_checked(tmp_path, change, problem):
     assert problem in str(broken)
     assert "path:2:" in str(broken)
     assert complete.number == 1
-    with pytest.raises(DataError, match="path:1: the first line is no header"):
+    with pytest.raises(DataError, match="path:1: the first line is not the header"):
         JsonLines(**files(tmp_path, path=json.dumps(good)))
 
 
@@ -326,6 +334,8 @@ def test_a_repeated_sentence_has_the_same_weights_of_its_prefix(tmp_path, weight
     header = {"form": "weights", "version": 1}
     path.write_text("".join(json.dumps(x) + "\n" for x in (header, line, again)))
     explainer = FromFile(str(path), "json_lines")
-    refused = pytest.raises(DataError, match="sentences 1 and 2 are the same, with other weights")
+    refused = pytest.raises(
+        DataError, match="sentences 1 and 2 are equal, but their weights differ"
+    )
     with nullcontext() if weight < 0.21 else refused:
         assert len(explainer._sentences) == 1

@@ -421,7 +421,9 @@ def test_a_file_of_source_words_alone_has_no_fidelity(tmp_path):
 
 
 def test_what_the_file_lacks_is_named(tmp_path):
-    with pytest.raises(XnmtError, match=r"no sentence '▁th e ▁do or ▁l.*', among 1$"):
+    with pytest.raises(
+        XnmtError, match=r"no sentence '▁th e ▁do or ▁l.*' among the 1 of the file$"
+    ):
         rows(tmp_path, *from_file("0.7-saliency.json"), "judge=[base]")
 
 
@@ -432,7 +434,7 @@ def test_other_tokens_are_named(tmp_path):
 
     path = changed(tmp_path, cut_elsewhere)
     file = [f"relevance.path={path}", "relevance.format=inseq", "rules.test_sentences=1"]
-    with pytest.raises(XnmtError, match="sentence 1 has it in other tokens"):
+    with pytest.raises(XnmtError, match="sentence 1 has this text in other tokens"):
         rows(tmp_path, *file, "judge=[base]")
 
 
@@ -541,20 +543,20 @@ NAN = safetensors(with_nan((S, N)))
 EXTRA = {"token": "too", "id": 1}
 SENTENCES = {
     "lists": (lambda s: s.update(source_attributions=[[1, 2], [3]]), "ragged lists"),
-    "texts": (lambda s: s.update(source_attributions=[["1", "2"]]), "something else than numbers"),
-    "number": (lambda s: s.update(source_attributions=3), "no tensor, but int"),
+    "texts": (lambda s: s.update(source_attributions=[["1", "2"]]), "expected lists of numbers"),
+    "number": (lambda s: s.update(source_attributions=3), "expected a tensor, not int"),
     "no base64": (lambda s: s.update(source_attributions="!!!"), "source_attributions: no base64"),
     "pickle": (
         lambda s: s.update(source_attributions=PICKLE),
-        "a pickle, perhaps",
+        "is it a pickle?",
     ),
     "another tensor": (
         lambda s: s.update(source_attributions=safetensors(np.ones((S, N)), name="weights")),
-        "no safetensors with one tensor 'attribution'",
+        "expected safetensors with one tensor 'attribution'",
     ),
     "another type": (
         lambda s: s.update(source_attributions=safetensors(np.ones((S, N)), "I64")),
-        "no safetensors with one tensor 'attribution' of floats",
+        "expected safetensors with one tensor 'attribution' of floats",
     ),
     "truncated": (
         lambda s: s.update(source_attributions=s["source_attributions"][:-400]),
@@ -566,7 +568,7 @@ SENTENCES = {
     ),
     "a negative shape": (
         lambda s: s.update(source_attributions=safetensors([1.0], shape=[-1, 2])),
-        "is no shape",
+        "is not a shape",
     ),
     "a bomb": (
         lambda s: s.update(source_attributions=packed(np.zeros(10**6), [S, N])),
@@ -595,12 +597,12 @@ SENTENCES = {
         "cannot see yet",
     ),
     "a token too many": (lambda s: s["source"].append(EXTRA), f"there are {S + 1} tokens"),
-    "no tokens": (lambda s: s.update(source="the door"), "source: needed is a list of tokens"),
+    "no tokens": (lambda s: s.update(source="the door"), "source: expected a list of tokens"),
     "half a token": (lambda s: s["target"][2].update(attributes={"id": 3}), "target: token 3"),
     "steps": (lambda s: s.update(attr_pos_start=5), "needed: all words from target token 3"),
     "steps at the end": (lambda s: s.update(attr_pos_end=6), "needed: all words"),
     "no steps": (lambda s: s.update(attr_pos_start=9, attr_pos_end=2), "attr_pos_start 9 to"),
-    "steps as text": (lambda s: s.update(attr_pos_start="1"), "is no range"),
+    "steps as text": (lambda s: s.update(attr_pos_start="1"), "should be whole numbers"),
     "negative steps": (lambda s: s.update(attr_pos_start=-3), "attr_pos_start -3"),
     "probabilities": (
         lambda s: s.update(step_scores={"probability": safetensors(np.ones(3))}),
@@ -608,7 +610,7 @@ SENTENCES = {
     ),
     "no probabilities": (
         lambda s: s.update(step_scores={"probability": safetensors(np.full(N, 7.0))}),
-        "one is not between 0 and 1",
+        "a value is not between 0 and 1",
     ),
     "zeros": (
         lambda s: s.update(
@@ -616,10 +618,10 @@ SENTENCES = {
         ),
         "every weight is 0",
     ),
-    "a decoder alone": (lambda s: s.update(source_attributions=None), "a model without a source"),
+    "a decoder alone": (lambda s: s.update(source_attributions=None), "models without a source"),
     "other dimensions": (
         lambda s: s.update(source_attributions=safetensors(np.ones((S, N)))),
-        "source of () but target of",
+        "source scores have further axes (), target scores",
     ),
 }  # fmt: skip
 
@@ -634,12 +636,12 @@ def test_a_bad_sentence_is_one_line(tmp_path, case):
 
 
 BAD_FILES = {
-    "empty": (b"", "no JSON"),
-    "no json": (b"PK\x03\x04abc", "no JSON"),
+    "empty": (b"", "not JSON"),
+    "no json": (b"PK\x03\x04abc", "not JSON"),
     "pickle": (pickle.dumps(Hostile("/x"), 4), "not UTF-8"),
     "another json": (b'{"a": 1}', "no 'sequence_attributions'"),
     "a list": (b"[1, 2]", "no 'sequence_attributions'"),
-    "truncated": ((FILES / "0.7-saliency.json").read_bytes()[:5000], "no JSON"),
+    "truncated": ((FILES / "0.7-saliency.json").read_bytes()[:5000], "not JSON"),
     "truncated gzip": ((FILES / "0.7-saliency_16.json.gz").read_bytes()[:2000], "damaged gzip"),
     "deep": (b"[" * 100_000, "nested too deeply"),
 }

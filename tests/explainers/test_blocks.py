@@ -253,6 +253,6 @@ def test_what_does_not_cover_a_system_costs_the_others_nothing(
     explain(read_settings(config))
     shown = " ".join(capsys.readouterr().out.split())  # the terminal breaks lines
     for name in by_blocks:
-        assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read: Trans" in shown
+        assert f"{name}: n/a: the attention blocks of RNNSearch cannot be read; this" in shown
     assert "attention: n/a" not in shown
     assert (tmp_path / "explanation.png").exists()

@@ -114,7 +114,7 @@ def test_prediction_difference_is_of_the_chosen_number_and_removal(transformer_a
 )  # fmt: skip
 def test_log_probabilities_with_a_foil_are_those_of_logits(transformer_and_batch, name):
     explainer = load_explainer(name, of="log_probability", foil="second")
-    with pytest.raises(NotApplicable, match="see of=logit"):
+    with pytest.raises(NotApplicable, match="needs of=logit"):
         explainer.relevance(*transformer_and_batch)
 
 
@@ -129,7 +129,7 @@ def test_a_foil_may_be_one_word_in_every_step(transformer_and_batch):
     for side in ("source_BTS", "prefix_BTT"):
         expected = getattr(label, side) - getattr(foil, side)
         torch.testing.assert_close(getattr(difference, side), expected, equal_nan=True)
-    with pytest.raises(XnmtError, match="has no such id"):
+    with pytest.raises(XnmtError, match="has ids below"):
         load_explainer("gradient_norm", foil=10**6).relevance(model, batch)
 
 

@@ -71,7 +71,7 @@ def test_a_context_that_is_not_read_is_refused(workplace, transformer):
 def test_what_is_known_of_no_model_is_read_as_it_stands(workplace, monkeypatch):
     model = context_aware("s_hier_to_2", workplace).system.model
     monkeypatch.setattr(model, "trained_context", None)
-    with pytest.raises(XnmtError, match="reads one sentence of context, the previous one"):
+    with pytest.raises(XnmtError, match="reads exactly one sentence of context, the previous one"):
         context_of(model, PASSAGE)
     assert context_of(model, Passage("a", "b", ["c"], ["d"])).sentences == 1
 
@@ -99,7 +99,7 @@ def test_what_has_no_target_is_translated_behind_its_own_translations(workplace)
     all_given = passage(f"'{' _eos '.join(TARGETS)}'")
     assert (list(all_given.target_context), all_given.target) == (TARGETS[:-1], TARGETS[-1])
     with pytest.raises(
-        XnmtError, match="has 2 sentences, explain 4: it takes as many, or the last"
+        XnmtError, match="2 sentences, but explain has 4; give as many, or the last one only"
     ):
         passage("'a _eos b'")
 

@@ -126,5 +126,5 @@ def test_a_recurrent_system_is_not_applicable(workplace):
     model = system.system.model
     batch, _ = decide(model, batch_of(system.texts.split("test"), [0]))
     for name in ("prediction_difference", "shapley", "lime"):
-        with pytest.raises(NotApplicable, match="attention cannot leave a word out"):
+        with pytest.raises(NotApplicable, match="cannot leave words out of its attention"):
             load_explainer(name, removal="attention").relevance(model, batch)

@@ -68,5 +68,5 @@ def test_a_model_without_a_stack_of_attention_is_not_applicable(transformer_and_
     class Recurrent:
         one_stack = False
 
-    with pytest.raises(NotApplicable, match="not one stack of attention"):
+    with pytest.raises(NotApplicable, match="whose layers are one stack of attention"):
         load_explainer("rollout").relevance(Recurrent(), transformer_and_batch[1])

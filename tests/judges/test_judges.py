@@ -147,13 +147,13 @@ def test_a_judge_of_a_plug_in_shares_no_training_with_what_it_is_made_from(
 
 def test_a_leak_that_cannot_be_measured_leaves_the_row(transformer, workplace, monkeypatch, caplog):
     def nothing(*_):
-        raise NotApplicable("no other decision can show the words of any rule")
+        raise NotApplicable("no training decision can show the words of another decision's rule")
 
     monkeypatch.setattr(OnMatchedRules, "lessons", nothing)
     job = job_for(workplace, "random", *FEW, "proxy.training.max_epochs=1")
     judge = EvalX(RuleSet(job), leak=True)
     assert {*judge.columns()} == {"log_own"}
-    assert "log_matched of EVAL-X is not measured: no other decision" in caplog.text
+    assert "log_matched of EVAL-X is not measured: no training decision" in caplog.text
     sums_R = {name: np.array([-6.0]) for name in ("log_likelihood", "log_own")}
     sums_R |= {"rows": np.array([3.0]), "log_own": np.array([-3.0])}
     assert judge.results(sums_R) == {"leak": 1.0, "stripe_1": 3.0, "stripe_10": 12.0}
@@ -166,7 +166,7 @@ def test_a_second_name_for_one_class_is_refused(workplace):
     job = job_for(
         workplace, "random", "+judge.mine={_target_: xnmt_bench.judges.base_untuned.Base}"
     )
-    with pytest.raises(XnmtError, match="judge 'mine': its class is called 'base'"):
+    with pytest.raises(XnmtError, match="judge 'mine': its class has the name 'base'"):
         configured_judges(RuleSet(job))
 
 
@@ -405,7 +405,7 @@ def test_more_sentences_than_are_explained(transformer, workplace, caplog):
     contexts = proxy.rules.explained.decisions.visible_words("teacher_forcing", 2000)
     assert len(set(contexts.sentence_N.tolist())) == 2000
     assert EvalX(RuleSet(job_for(workplace, "random")), 10**6).train_sentences == 3000
-    assert "judge.evalx.sentences=1000000: the training split has 3000 alone" in caplog.text
+    assert "judge.evalx.sentences=1000000: the training split has only 3000" in caplog.text
 
 
 def test_contexts_are_those_of_the_rules(transformer, workplace):

@@ -77,7 +77,9 @@ def test_two_results_of_one_name_are_refused(monkeypatch):
         result_columns = (Column("ppl", "another"),)
 
     monkeypatch.setattr(metric, "installed_judges", lambda: [Clash])
-    with pytest.raises(XnmtError, match="another result of fidelity is called 'ppl'"):
+    with pytest.raises(
+        XnmtError, match="its column 'ppl' has the name of another column of fidelity"
+    ):
         Fidelity()
 
 

@@ -278,7 +278,7 @@ def test_a_parquet_file_of_something_else_is_no_units(tmp_path):
     from xnmt_bench.parquet import write_table
 
     write_table(pa.table({"unit": [1]}), tmp_path / "one.parquet")
-    with pytest.raises(StoreError, match=r"one\.parquet: no table of units"):
+    with pytest.raises(StoreError, match=r"one\.parquet: not a table of units"):
         Units.load(tmp_path / "one.parquet")
 
 

@@ -59,22 +59,22 @@ def test_damaged_units_are_named(saved_units, damage):
 @pytest.mark.parametrize("table", [pa.table({"unit": [1]}), pa.table({"other": [1]})])
 def test_another_table_is_no_units(tmp_path, table):
     write_table(table, tmp_path / "other.parquet")
-    with pytest.raises(StoreError, match=r"other\.parquet: no table of units"):
+    with pytest.raises(StoreError, match=r"other\.parquet: not a table of units"):
         Units.load(tmp_path / "other.parquet")
 
 
 def test_a_column_has_one_row_a_unit():
-    with pytest.raises(ValueError, match="'short' has not one row a unit"):
+    with pytest.raises(ValueError, match="'short' has another number of rows than there are units"):
         Units("a test set", np.arange(3), {"whole": np.ones(3), "short": np.ones(2)})
 
 
 @pytest.mark.parametrize("numbers", [[1, 1, 2], [2, 1, 3], [3, 2, 1], [-1, 0, 1]])
 def test_units_ascend_and_are_there_once(tmp_path, numbers):
-    with pytest.raises(ValueError, match="do not ascend from 0, each there once"):
+    with pytest.raises(ValueError, match="should ascend from 0 without repeats"):
         Units("a test set", np.array(numbers), {})
     table = pa.table({"unit": numbers}).replace_schema_metadata({"test_set": "a"})
     write_table(table, tmp_path / "units.parquet")
-    with pytest.raises(StoreError, match=r"units\.parquet: the numbers of units do not ascend"):
+    with pytest.raises(StoreError, match=r"units\.parquet: the numbers of units should ascend"):
         Units.load(tmp_path / "units.parquet")
 
 
@@ -95,10 +95,10 @@ BOUNDS = {
     ("column", "values", "problem"),
     [
         ("rows", [1, 0], "column 'rows' of unit 7 is too small"),
-        ("right a", [3, 3.1], "column 'right a' of unit 7 is too great"),
+        ("right a", [3, 3.1], "column 'right a' of unit 7 is too large"),
         ("right b", [0, 0], "no column 'of b', which bounds 'right b'"),
         ("tau", [-2.1, 4], "column 'tau' of unit 3 is too small"),
-        ("weight", [np.nan, 1.2], "column 'weight' of unit 7 is too great"),
+        ("weight", [np.nan, 1.2], "column 'weight' of unit 7 is too large"),
         ("other", [np.nan, 1], "column 'other' has no number in unit 3"),
     ],
 )

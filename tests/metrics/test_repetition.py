@@ -65,7 +65,7 @@ def test_a_test_set_of_one_document_repeats_nothing_that_counts(tmp_path):
         "corpus.target_language=en", f"outputs.path={tmp_path}/test.en",
     ), may_make=False)  # fmt: skip
     [planned] = Repetition().measure(job)
-    with pytest.raises(NotApplicable, match="the test set is one document"):
+    with pytest.raises(NotApplicable, match="the test set has a single document"):
         planned.make()
 
 
@@ -79,5 +79,5 @@ def test_a_test_set_whose_sentences_stand_alone_has_no_documents(tmp_path):
         "corpus.test=c", f"outputs.path={tmp_path}/out",
     ), may_make=False)  # fmt: skip
     [planned] = Repetition().measure(job)
-    with pytest.raises(NotApplicable, match="or its documents are not known"):
+    with pytest.raises(NotApplicable, match="or its documents are unknown"):
         planned.make()

@@ -54,7 +54,9 @@ def test_a_variant_with_another_context_is_another_one():
 
 
 def test_nothing_to_compare():
-    with pytest.raises(XnmtError, match="contrastive set mine: there is nothing to compare"):
+    with pytest.raises(
+        XnmtError, match="contrastive set mine: no group has two different variants"
+    ):
         compare(of(group("a", "a")))
 
 

@@ -275,7 +275,9 @@ def test_weights_that_nobody_reads_are_named(tmp_path):
     path, state = changed(tmp_path)
     state["model"]["decoder.layers.0.c_attn"] = torch.zeros(4)
     torch.save(state, path)
-    with pytest.raises(XnmtError, match=r"not supported: its weights decoder.layers.0.c_attn"):
+    with pytest.raises(
+        XnmtError, match=r"these weights are not supported: decoder.layers.0.c_attn"
+    ):
         open_fairseq(str(path), **LANGUAGES)
     del state["model"]["decoder.layers.0.c_attn"], state["model"]["decoder.layers.0.fc1.bias"]
     torch.save(state, path)
@@ -317,7 +319,7 @@ def test_dictionaries_and_codes_are_checked(tmp_path):
     with pytest.raises(XnmtError, match=r"embeddings in encoder.embed_tokens.weight, but"):
         open_fairseq(path, **LANGUAGES)
     dictionary.write_text(content.replace("\n", "\nbroken\n", 1))
-    with pytest.raises(DataError, match=r"dict.en.txt:2: not a word and its count"):
+    with pytest.raises(DataError, match=r"dict.en.txt:2: expected a word and its count"):
         open_fairseq(path, **LANGUAGES)
     dictionary.write_text(content)
     with pytest.raises(DataError, match="gone: no such BPE codes"):
@@ -399,14 +401,17 @@ def test_a_vocabulary_that_cannot_be_used_is_named(cut, tmp_path):
     (tmp_path / "broken").write_text("low@@ 9\ner\n")
     for options, problem in (
         ({"source_vocabulary": str(tmp_path / "gone")}, "gone: no such file"),
-        ({"source_vocabulary": str(tmp_path / "broken")}, "broken:2: not a subword and its count"),
+        (
+            {"source_vocabulary": str(tmp_path / "broken")},
+            "broken:2: expected a subword and its count",
+        ),
         (
             {"source_vocabulary": str(vocabulary), "vocabulary_threshold": 10**9},
-            "no subword is there 1000000000 times",
+            "no subword is counted 1000000000 times",
         ),
         ({"vocabulary_threshold": 50}, "give nmt.reader.source_vocabulary"),
         ({"source_vocabulary": str(vocabulary), "source_codes": None}, "give the codes too"),
-        ({"glossaries": ["("]}, r"nmt.reader.glossaries=\(: no regular expressions"),
+        ({"glossaries": ["("]}, r"nmt.reader.glossaries=\(: not regular expressions"),
     ):
         with pytest.raises(XnmtError, match=problem):
             open_fixture("transformer", **{"source_codes": str(codes)} | options)

@@ -350,7 +350,7 @@ def test_pairs_are_scored_with_the_markers_that_are_read(marked):
     assert expected[0] != expected[1]
     assert reading.log_probability([(text, "er ist")]) == pytest.approx(expected[:1])
     assert bare.log_probability([(text, "er ist")]) == pytest.approx(expected[1:])
-    with pytest.raises(NotApplicable, match="these texts have no annotation"):
+    with pytest.raises(NotApplicable, match="these texts have no annotated coreference"):
         job("nmt.coreference.read=gold").log_probability([(text, "er ist")])
 
 
@@ -414,7 +414,7 @@ def test_a_training_split_without_clusters(initial, tmp_path):
     [first, *_] = ToyCoreference(train=1).sentences("train")
     line = {"tokens": first.source.split(), "clusters": []}
     (tmp_path / "none.jsonl").write_text(json.dumps(line) + "\n")
-    with pytest.raises(XnmtError, match="no training sentence is a coref example"):
+    with pytest.raises(XnmtError, match="the training split has no coref example"):
         _ = none.system.trained.artefact
 
 

@@ -94,6 +94,6 @@ def test_a_model_that_is_nowhere_is_asked_for_once(monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", refuse)
-    with pytest.raises(XnmtError, match=r"^nofolder: .* nor on the hub: no network$"):
+    with pytest.raises(XnmtError, match=r"^nofolder: .* nor a model on the hub: no network$"):
         xnmt_bench.load("nofolder")
     assert calls == ["nofolder"]

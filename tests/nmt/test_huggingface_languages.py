@@ -54,7 +54,9 @@ def test_a_language_that_the_model_does_not_know(tmp_path, texts):
     build("mbart", tmp_path, texts)
     with pytest.raises(XnmtError, match=r"give nmt.reader.source_language"):
         open_huggingface(str(tmp_path), "mbart", target_language="de")
-    with pytest.raises(XnmtError, match=r"nmt.reader.target_language=xx is no language"):
+    with pytest.raises(
+        XnmtError, match=r"nmt.reader.target_language=xx: the model has no such language"
+    ):
         open_huggingface(str(tmp_path), "mbart", "en", "xx")
 
 
@@ -107,7 +109,7 @@ def test_a_marian_for_many_targets_reads_the_code_and_then_the_sentence(
         ({"target_language": "de"}, "de is no such language: .* one of fra, ita_Latn"),
         ({"prefix": ">>frx<< "}, ">>frx<< is no such language: .* one of fra, ita_Latn"),
         ({"prefix": "fra"}, "one of fra, ita_Latn"),
-        ({"prefix": ">>fra<<", "target_language": "ita"}, "one language at a time"),
+        ({"prefix": ">>fra<<", "target_language": "ita"}, "these name two languages"),
     ],
 )
 def test_a_marian_for_many_targets_without_one_is_refused(many_targets, options, problem):

@@ -57,7 +57,7 @@ def test_a_step_of_more_batches_than_a_pass_has_is_refused(random_split, every):
     training = NMTTraining(
         SimpleNamespace(target_subwords="a"), random_split, random_split, options, {}, every
     )
-    with pytest.raises(XnmtError, match=r"nmt\.training\.batches=500: a pass has"):
+    with pytest.raises(XnmtError, match=r"nmt\.training\.batches=500: more than the"):
         batches_of(training, 0)
 
 
@@ -137,12 +137,12 @@ def test_an_altered_file_of_the_mean_is_named(tmp_path):
     save_file({"weight": torch.ones(3)}, path)
     seal(path)
     assert torch.equal(fitting.mean_weights(path.parent, 1)["weight"], torch.ones(3))
-    with pytest.raises(XnmtError, match="there are 1 weights to average, of 2"):
+    with pytest.raises(XnmtError, match="1 files of weights to average; expected 2"):
         fitting.mean_weights(path.parent, 2)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(XnmtError, match=f"^{path}: not as it was written"):
+    with pytest.raises(XnmtError, match=f"^{path}: altered since it was written"):
         fitting.mean_weights(path.parent, 1)
 
 

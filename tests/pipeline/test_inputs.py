@@ -109,12 +109,12 @@ def test_a_missing_file_is_named(tmp_path, kind, use):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"one", "'one' is no number"),
-        (b"", "'' is no number"),
-        (b"1 2", "'1 2' is no number"),
-        (b"0,5", "'0,5' is no number"),
-        (b"nan", "nan is no finite number"),
-        (b"-inf", "-inf is no finite number"),
+        (b"one", "'one' is not a number"),
+        (b"", "'' is not a number"),
+        (b"1 2", "'1 2' is not a number"),
+        (b"0,5", "'0,5' is not a number"),
+        (b"nan", "nan is not a finite number"),
+        (b"-inf", "-inf is not a finite number"),
         (b"1\xff", "not UTF-8"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_proxy_learns_from_the_scenario_it_is_told(transformer, workplace):
 
 def test_gold_annotation_is_not_of_the_systems_translation(transformer, workplace):
     explained = job_for(workplace, "explainer=gold_alignment").explained
-    with pytest.raises(NotApplicable, match="of the reference, not of the translation"):
+    with pytest.raises(NotApplicable, match="exists for references only, not for translations"):
         explained.rules(REAL, "test")
     assert explained.rules(GOLDEN, "test").facts["sentences"] == 40
 

@@ -41,7 +41,7 @@ def test_a_translation_with_a_line_break_is_one_line(translating_job, tmp_path, 
 def test_lines_that_are_not_as_many_as_sentences_are_an_error(translating_job, monkeypatch):
     lines = outputs._lines
     monkeypatch.setattr(outputs, "_lines", lambda path: [*lines(path), "one more"])
-    with pytest.raises(StoreError, match=r"test\.txt: 61 lines, but 60 sentences"):
+    with pytest.raises(StoreError, match=r"test\.txt: 61 lines, but the test set has 60 sentences"):
         translating_job.translations().outputs()
 
 

@@ -114,7 +114,10 @@ def test_passages_hold_the_mentions_that_are_whole_in_them():
     ("line", "message"),
     [
         ("1\tShe ate\tShe\t0\tA\t9\tTRUE\tB\t0\tFALSE\tu", ":2: no row of GAP: 'A' is not at"),
-        ("1\tShe ate\tShe\tx\tA\t9\tTRUE\tB\t0\tFALSE\tu", ":2: no row of GAP: 'x' is no count"),
+        (
+            "1\tShe ate\tShe\tx\tA\t9\tTRUE\tB\t0\tFALSE\tu",
+            ":2: no row of GAP: 'x' is not a whole number from 0",
+        ),
         ("1\tShe ate\tShe\t0\ta\t4\tyes\te\t6\tFALSE\tu", ":2: no row of GAP: 'YES'"),
         ("1\tShe ate", ":2: 2 fields, but the header has 11"),
     ],

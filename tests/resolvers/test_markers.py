@@ -133,6 +133,6 @@ def test_bad_input_is_named_by_split_and_sentence():
 
 def test_a_training_split_without_any_cluster_is_an_error():
     marked = MarkedCorpus(ListedChains(ROWS[3]), create("resolvers", "gold"))
-    with pytest.raises(XnmtError, match="made: no training sentence has a cluster to mark"):
+    with pytest.raises(XnmtError, match="made: the training split has no cluster to mark"):
         list(marked.sentences("train"))
     assert len(list(marked.sentences("test"))) == 1

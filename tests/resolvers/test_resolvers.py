@@ -47,18 +47,18 @@ def test_a_file_of_other_tokens(tmp_path):
     resolved, unknown = resolver.resolve([sentence(TROPHY), sentence("It rains.")])
     assert resolved == (((5, 6), (8, 8)),)
     assert unknown is None
-    with pytest.raises(DataError, match=r"clusters.jsonl: no line is of one of the 1 sentences"):
+    with pytest.raises(DataError, match=r"clusters.jsonl: the file has none of the 1 sentences"):
         list(resolver.resolve([sentence("It rains.")]))
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["{"], ":1: no JSON"),
-        ([{"tokens": ["A"], "clusters": [[[0, 5]]]}], ":1: needed are tokens"),
+        (["{"], ":1: not JSON"),
+        ([{"tokens": ["A"], "clusters": [[[0, 5]]]}], ":1: expected tokens"),
         (
             [{"tokens": ["A", "b"], "clusters": c} for c in ([], [[[0, 0], [1, 1]]])],
-            ":2: other clusters than a line above has",
+            ":2: the clusters differ from those of an earlier line",
         ),
     ],
 )
@@ -167,9 +167,9 @@ def test_no_file_is_lost_to_a_wrong_path(tmp_path, capsys):
     both = str(tmp_path / "both")
     assert main([str(text), "--marked", both, "--clusters", both]) == 1
     error = capsys.readouterr().err
-    assert "both: clusters and marked sentences need a file each" in error
+    assert "both: give different files for clusters and marked sentences" in error
     assert "b.en: no such file" in error
-    assert "a.en: it is read, and so cannot be written" in error
+    assert "a.en: this input file would be overwritten; give another file" in error
     assert (text.read_text(), clusters.read_text()) == ("It rains.\n", "hours of work\n")
 
 

@@ -87,7 +87,7 @@ def test_a_smaller_k_is_a_slice(shard, k):
 
 
 def test_a_larger_k_is_an_error(shard):
-    with pytest.raises(XnmtError, match=r"k=4 .* 3 words"):
+    with pytest.raises(XnmtError, match=r"k=4, .* 3 words"):
         read_rules(shard, K + 1)
 
 

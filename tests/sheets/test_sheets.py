@@ -249,7 +249,7 @@ def test_people_of_known_accuracy_beside_relevance(tmp_path):
     paths[1].write_text(paths[1].read_text().replace("5, 2", "5, 7"))
     done = annotation(*paths)
     assert done.returncode == 1
-    assert re.search(r"1.csv:\d: triggers='5 7': there is no word 7 among 6", done.stderr)
+    assert re.search(r"1.csv:\d: triggers='5 7': no word 7: the sentence has 6 words", done.stderr)
     assert len(done.stderr.strip().splitlines()) == 1
 
 
@@ -294,13 +294,13 @@ def test_the_same_seed_draws_the_same_sheet(tmp_path):
     [
         (
             ["sheet=consistency"],
-            "sheet=consistency reads what consistency measured, and nothing is ",
+            "sheet=consistency needs results of consistency, and none are here ",
         ),
-        (["sheet=words", "sheet.nmt=other"], "sheet.nmt=other: there is transformer"),
+        (["sheet=words", "sheet.nmt=other"], "sheet.nmt=other: choose one of transformer"),
         (["sheet=words", "sheet.items=0"], "sheet.items=0: should be greater than or equal to 1"),
         (
             ["sheet=words", "sheet.name=a/b"],
-            "sheet.name='a/b': should be letters, digits, _ and - alone",
+            "sheet.name='a/b': should be letters, digits, _ and - only",
         ),
         (["sheet=word"], "no sheet 'word'; did you mean words?"),
     ],
@@ -449,7 +449,7 @@ def test_a_number_of_a_key_that_is_none_is_named(sheet):
     ]), encoding="utf-8")  # fmt: skip
     rows = read_key(key, [])
     assert rows.parse(1, "weight", parse_number) == 0.5
-    with pytest.raises(DataError, match=r"key.csv:4: weight: '0,5' is no number"):
+    with pytest.raises(DataError, match=r"key.csv:4: weight: '0,5' is not a number"):
         rows.parse(3, "weight", parse_number)
     with pytest.raises(DataError, match=r"key.csv:1: no column 'number'"):
         rows.parse(1, "number", parse_number)
@@ -582,4 +582,4 @@ def test_train_makes_no_sheet(tmp_path):
     assert "error: sheet= works with evaluate.py only" in done.stderr
     done = command("train.py", "metric=[annotation]", f"results={tmp_path}/results", cwd=tmp_path)
     assert done.returncode == 2
-    assert "metric=[annotation] reads sheet.path=[first.csv,second.csv]" in done.stderr
+    assert "metric=[annotation] needs sheet.path=[first.csv,second.csv]" in done.stderr

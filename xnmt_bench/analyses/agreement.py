@@ -36,7 +36,7 @@ MATRIX_NOTE = (
 def kendall_tau(first_ER: np.ndarray, second_ER: np.ndarray) -> np.ndarray:
     """Return Kendall's tau-a of two scorings of E things, for each of R samples.
 
-    1 where all pairs stand in the same order, -1 where all are reversed; a tie counts as neither.
+    1 where all pairs are in the same order, -1 where all are reversed; a tie counts as neither.
     """
     pairs = np.asarray(list(combinations(range(len(first_ER)), 2)))
     signs = [np.sign(x[pairs[:, 0]] - x[pairs[:, 1]]) for x in (first_ER, second_ER)]
@@ -79,7 +79,7 @@ class Agreement(Analysis):
     Rows are joined on the columns that both metrics have. What only one has is fixed, and named.
 
     Args:
-        fixed: values of columns. Of a column that one metric alone has and that is not named here,
+        fixed: values of columns. Of a column that only one metric has and that is not named here,
             the greatest there is; one that both have then stands with each of its values. The
             matrix of all rankings has every system.
         samples: bootstrap samples.
@@ -139,7 +139,7 @@ class Agreement(Analysis):
             for r in sorted(rankings, key=lambda r: sortable(r.columns[column])):
                 # By system, since two systems may have been measured with other sizes.
                 values[r.system(shared)] = self.fixed.get(column, r.columns[column])
-            # What has no value, such as Base of what it learns from, stands beside every value.
+            # What has no value, such as Base of what it learns from, goes with every value.
             rankings = [r for r in rankings if r.columns[column] in ("", values[r.system(shared)])]
         return rankings
 

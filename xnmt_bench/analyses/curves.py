@@ -40,7 +40,7 @@ def unlike_settings(panels: Sequence[Panel]) -> list[str]:
 
 
 class Curve(Analysis):
-    """The headline of panels that differ in one condition alone."""
+    """The headline of panels that differ in only one condition."""
 
     columns: ClassVar[tuple[str, ...]]  # of the condition, which make up the axis
     label: ClassVar[str]
@@ -73,7 +73,7 @@ class Curve(Analysis):
         # A curve needs two places.
         groups = [group for group in every if len(group) > 1]
         if not groups:
-            raise NotApplicable(f"there is one {self.columns[0]} alone; sweep {self.sweep}")
+            raise NotApplicable(f"all rows have the same {self.columns[0]}; sweep {self.sweep}")
         # A system to which no explainer applies has rows without a number.
         groups = [group for group in groups if any(self._rows(group))]
         if not groups:
@@ -95,7 +95,7 @@ class Curve(Analysis):
         for [alone] in (group for group in every if len(group) == 1):
             system = " ".join(str(alone.condition[c]) for c in SYSTEM if c in alone.condition)
             place = ", ".join(filter(None, [system, self.text(alone), alone.condition[SETTINGS]]))
-            notes.append(f"Left out, measured at one place alone: {place}.")
+            notes.append(f"Left out, since a curve needs two points and there is one: {place}.")
         summary = pivoted(title, firsts, by_group, words, "place", cell, notes, distinction, places)
         identity = (*panels[0].condition, "result", metric.compared)
         figure = self._figure(groups, by_group, distinction.phrases, places)
@@ -111,7 +111,7 @@ class Curve(Analysis):
         return [members for _, members in groups]
 
     def _rows(self, group: Sequence[Panel]) -> Iterator[TableRow]:
-        """Yield every number of panels that differ in the axis alone."""
+        """Yield every number of panels that differ only in the axis."""
         metric, column = group[0].metric, group[0].metric.headline
         measured = {p for panel in group for p in panel.rows}
         for pivot in sort_pivots(measured, group[0].pivot_values):

@@ -48,15 +48,15 @@ class Meta(Analysis):
         """Return a line for each explainer with altered rows, and a verdict on each result.
 
         Raises:
-            NotApplicable: no explainer has altered rows beside its own, or the metric's numbers do
-                not depend on which words an explainer names, or neither end is the better one.
+            NotApplicable: no explainer has altered rows and its own, or the metric's numbers do not
+                depend on which words an explainer names, or neither end is the better one.
         """
         metric, distinction = panels[0].metric, distinguish(panels)
         if not metric.of_words:
-            raise NotApplicable("its numbers do not depend on which words are named")
+            raise NotApplicable("its numbers do not depend on which words an explainer names")
         column = metric.headline
         if column.better is None:
-            raise NotApplicable("neither more nor less of it is better")
+            raise NotApplicable(f"neither more nor less {column.heading} is better")
         lines: list[RowLine] = []
         notes: list[str] = []
         for panel, texts, phrase in zip(
@@ -130,7 +130,7 @@ class Meta(Analysis):
     def _verdict(self, panel: Panel, pivot: str, rows: Sequence[TableRow]) -> str:
         """Return a sentence on how a result of the metric answers alterations."""
         sentences = []
-        # By name, since several amounts of noise stand beside one exchange.
+        # By name, since there are several amounts of noise for one exchange.
         exchanged = {row["explainer"]: row for row in rows if row[EXCHANGED] != ""}
         if exchanged:
             noticed = sum(row[ends(EXCHANGED)[1]] > 0 for row in exchanged.values())
@@ -174,6 +174,6 @@ def _missing(panels: Sequence[Panel]) -> str:
     if not names:
         return "no altered explainer has rows; add explainer=exchanged,noisy explainer.phi.of=NAME"
     return (
-        f"no unaltered row of {', '.join(sorted(names))} stands beside its altered form, with its "
-        "default options and the same seed and system"
+        "the altered rows have no unaltered row to compare with; measure "
+        f"explainer={','.join(sorted(names))} with default options, the same seed and system"
     )

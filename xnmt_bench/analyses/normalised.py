@@ -63,7 +63,7 @@ class Normalised(Analysis):
         if not metric.headline.log:
             heading = metric.headline.heading
             raise NotApplicable(
-                f"{heading} is on no scale of ratios, so its logarithm says nothing"
+                f"needs a metric that is compared by ratios, such as perplexity; {heading} is not"
             )
         if not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")

@@ -97,7 +97,7 @@ class RankStability(Analysis):
                     by_panel[-1].append({**panel.condition, **row, "size": f"{100 * share:g} %"})
         rows = list(chain(*by_panel))
         if not rows:
-            raise NotApplicable("there are no two to rank")
+            raise NotApplicable("fewer than two rows can be ranked")
         compared = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
         notes = [NOTE.format(samples=self.draws.samples, things=compared)]
         notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
@@ -118,13 +118,13 @@ class RankStability(Analysis):
         """Return what is ranked by each value of the pivot: names measured for all values."""
         by_pivot = panel.by_pivot(derived=True)
         by_pivot = {p: by_name for p, by_name in by_pivot.items() if p not in panel.metric.csv_only}
-        # One name alone ranks nothing, so it decides for no other column.
+        # One name ranks nothing, so it decides for no other column.
         by_pivot = {p: by_name for p, by_name in by_pivot.items() if len(by_name) > 1}
         # Rates compare between columns only over the same names.
         names = set.intersection(*map(set, by_pivot.values())) if by_pivot else set()
         if self.explainers is not None and panel.metric.compared == "explainer":
             names &= set(self.explainers)
-        # One name alone keeps its place in every sample, which would read as perfect stability.
+        # A single name keeps its place in every sample, which would read as perfect stability.
         if len(names) < 2:
             return {}
         return {

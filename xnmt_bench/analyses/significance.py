@@ -1,4 +1,4 @@
-"""Which differences are differences: a paired test of every two, beside the seeds."""
+"""Which differences are differences: a paired test of every two, and how seeds differ."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NOTE = (
     "called a difference."
 )
 ONE_SEED = (
-    "Some rows have one seed, so nothing is known of the spread of their seeds; sweep seed=0,1,2 "
-    "to know it."
+    "Some rows have one seed only, so how much seeds differ is unknown; sweep seed=0,1,2 to "
+    "measure it."
 )
 
 
@@ -51,7 +51,7 @@ class Significance(Analysis):
         metric, by_panel = panels[0].metric, [list(self._rows(panel)) for panel in panels]
         rows = list(chain(*by_panel))
         if not rows:
-            raise NotApplicable("there are no two to compare")
+            raise NotApplicable("fewer than two rows can be compared")
         column, compared = metric.headline, compared_heading(metric)
         shown = replace(column, form="{:.2f}".format) if column.log else column
         effect = _effect(column)
@@ -123,7 +123,7 @@ class Significance(Analysis):
 
 
 def _has_one_seed(panel: Panel) -> bool:
-    """Return whether something that depends on a seed was measured with one alone."""
+    """Return whether something that depends on a seed was measured with only one."""
     return any(
         len(rows) == 1 and rows[0].identity.get("seed", "") != ""
         for by_name in panel.by_pivot().values()

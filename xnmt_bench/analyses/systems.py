@@ -20,7 +20,7 @@ class Systems(Analysis):
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result for all metrics together."""
-        # All metrics share one table, so each of them alone is not the question.
+        # All metrics share one table, so the question is not of each of them.
         panels = [panel for metric_panels in by_metric.values() for panel in metric_panels]
         yield self.name, self.analyse(panels)
 

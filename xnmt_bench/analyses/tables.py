@@ -10,7 +10,7 @@ from xnmt_bench.measuring.metric import Form, TableRow
 from xnmt_bench.report.panels import Distinction, Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 
-# Columns in which rows of one table may differ beside those that its title names.
+# Columns in which rows of one table may differ besides those that its title names.
 FURTHER = ("scenario", "learned_from", "train_sentences", "model", SETTINGS)
 
 
@@ -24,7 +24,7 @@ def varying_words(
     Args:
         title: how it starts.
         rows: of the table.
-        phrases: of each column, how its value stands in the title, such as `k = {}`.
+        phrases: of each column, how the title shows its value, such as `k = {}`.
     """
     values = {name: {row[name] for row in rows} for name in phrases}
     varying = [name for name in phrases if len(values[name]) > 1]

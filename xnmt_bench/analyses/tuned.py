@@ -1,4 +1,4 @@
-"""What fine-tuning changes: each fine-tuned system beside the one that it started from.
+"""What fine-tuning changes: each fine-tuned system compared with the one that it started from.
 
 Yehudai et al. 2023, section 4. A fine-tuned system is called by what it learnt from, such as
 `transformer on gender`; a row knows the system that its training started from.
@@ -47,7 +47,7 @@ class Tuned(Analysis):
         """Return one line a fine-tuned system."""
         shown = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not shown:
-            raise NotApplicable("it takes a system and one that was fine-tuned from it")
+            raise NotApplicable("needs results of a system and of one that was fine-tuned from it")
         column, distinction = panels[0].metric.headline, distinguish([panel for panel, _ in shown])
         lines = [
             (panel.condition.values(), [*texts, row["tuned"]], row)
@@ -95,8 +95,8 @@ def pair_tuned(panel: Panel) -> Iterator[Pair]:
     """Yield each fine-tuned system and the one that it started from, a pair for all trainings.
 
     Yields:
-        Both names, and the measurements of both: of the first those alone from which one of the
-        second started, of the second those alone whose first was measured too.
+        Both names, and the measurements of both: of the first only those from which one of the
+        second started, of the second only those whose first was measured too.
     """
     if panel.metric.compared != "nmt":
         return

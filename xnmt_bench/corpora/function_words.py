@@ -21,7 +21,7 @@ def is_function(word: str, function_words: frozenset[str]) -> bool:
     """Return whether a word is a function word, punctuation or EOS (Dinarelli et al. 2024, 4).
 
     Args:
-        word: as it stands in the text, or `EOS_MARK`.
+        word: as the text has it, or `EOS_MARK`.
         function_words: of its language.
     """
     return word.lower() in function_words or word == EOS_MARK or not any(map(str.isalnum, word))

@@ -32,7 +32,7 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
             source, _, target = text.partition(BETWEEN_SIDES)
             # Without a separator the target is empty; a second one would be a word of it.
             if not (visible(source) and visible(target)) or BETWEEN_SIDES in target:
-                problem = "not a line such as `source words ||| target words`"
+                problem = "expected `source words ||| target words`"
                 raise DataError(paths[0], number, problem)
             pairs.append((source.strip(BLANKS), target.strip(BLANKS)))
         return pairs
@@ -40,11 +40,13 @@ def read_pairs(paths: Sequence[Path]) -> list[tuple[str, str]]:
     # The shorter file is named, since that is where lines are missing.
     (short, path), (longer, _) = sorted(zip(map(len, sides), paths, strict=True))
     if short != longer:
-        raise DataError(path, short, f"the file ends here but the other side has {longer} lines")
+        raise DataError(
+            path, short, f"the file ends here, but the other language has {longer} lines"
+        )
     for path, side in zip(paths, sides, strict=True):
         for number, text in enumerate(side, start=1):
             if not visible(text):
-                raise DataError(path, number, "an empty line, so the pair has no words here")
+                raise DataError(path, number, "an empty line, so a side of the pair has no words")
     return list(zip(*sides, strict=True))
 
 

@@ -92,7 +92,7 @@ def cut_words(text: str, language: str = UNKNOWN) -> list[str]:
     of other scripts without blanks, and where the language is unknown, each letter is a word.
 
     Args:
-        text: as it stands in a corpus, tokenised or not.
+        text: as a corpus has it, tokenised or not.
         language: its code, in any form.
     """
     name = tokenizer_name(language)

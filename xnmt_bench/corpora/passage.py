@@ -14,8 +14,8 @@ class Context:
 
     Attributes:
         sentences: how many of the same document's previous sentences, at most.
-        target: on the target side too (many-to-many), or on the source side alone (many-to-one).
-        following: how many of its following sentences, on the source side alone, since they are
+        target: on the target side too (many-to-many), or only on the source side (many-to-one).
+        following: how many of its following sentences, only on the source side, since they are
             not translated yet.
     """
 
@@ -24,7 +24,7 @@ class Context:
     following: int = 0
 
 
-ALONE = Context()  # of a system that reads the current sentence alone
+ALONE = Context()  # of a system that reads only the current sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Passage:
     following: Sequence[str] = ()
 
     def read(self, context: Context) -> Passage:
-        """Return the passage with the nearest sentences alone, which a system with a context reads.
+        """Return the passage with only the nearest sentences, which a system with a context reads.
 
         A system that reads both sides reads as many sentences on either.
         """

@@ -50,7 +50,7 @@ class Planted:
         other_links: words in the link's place that ask for another target word.
         other_cues: the same in the cue's place.
         earlier: an earlier target word that decides it; None where none does.
-        takes_both: link and cue decide it together, so that replacing one of them alone says
+        takes_both: link and cue decide it together, so that replacing only one of them says
             little of what it does.
     """
 
@@ -160,7 +160,7 @@ class Corpus(Lazy, ABC):
         return None
 
     def counts(self) -> Iterator[str]:
-        """Return counts worth a line each, beside published ones where there are any."""
+        """Return counts worth a line each, with published ones where there are any."""
         # Most corpora have no published counts to compare with.
         return iter(())
 

@@ -96,16 +96,16 @@ def csv_rows(
         # Spreadsheets may leave empty columns behind, whose headings are empty.
         for name in filter(None, header):
             if header.count(name) > 1:
-                raise DataError(path, 1, f"the column {name!r} is there twice")
+                raise DataError(path, 1, f"the header has the column {name!r} twice")
         for row in filter(None, rows):
             if len(row) != len(header):
                 problem = f"{len(row)} fields, but the header has {len(header)}"
                 raise DataError(path, rows.line_num, problem)
             yield rows.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
-        problem = f"no CSV: {error}"
+        problem = f"not CSV: {error}"
         if "expected after" in problem:
-            problem += "; a cell that begins with a quote is quoted as a whole"
+            problem += "; a cell that begins with a quote has to end with one"
         raise DataError(path, rows.line_num, problem) from None
 
 
@@ -118,14 +118,14 @@ def json_at(path: Path, line: int, text: str) -> Any:
     try:
         return parse_json(text)
     except JSONDecodeError as error:
-        raise DataError(path, line + error.lineno - 1, f"no JSON: {error.msg}") from None
+        raise DataError(path, line + error.lineno - 1, f"not JSON: {error.msg}") from None
 
 
 def json_object(path: Path, line: int, text: str) -> dict[str, Any]:
     """Return the JSON object of a line; a DataError where there is none."""
     value = json_at(path, line, text)
     if not isinstance(value, dict):
-        raise DataError(path, line, "no JSON object")
+        raise DataError(path, line, "not a JSON object")
     return value
 
 
@@ -204,14 +204,14 @@ class TextCorpus(Corpus):
         for number, pair in enumerate(zip_longest(*map(lines, paths)), start=1):
             if None in pair:
                 short = pair.index(None)
-                problem = f"the file ends here but {paths[1 - short]} goes on"
+                problem = f"the file ends here, but {paths[1 - short]} has more lines"
                 raise DataError(paths[short], number, problem)
             texts = []
             for line, path in zip(pair, paths, strict=True):
                 # Line by line from both files, so that memory holds one pair.
                 texts.append(decode_line(line, path, number).strip(BLANKS))
                 if not visible(texts[-1]):
-                    problem = "an empty line, so the pair has no words on this side"
+                    problem = "an empty line, so a side of the pair has no words"
                     raise DataError(path, number, problem)
             source, target = texts
             yield Sentence(source, target, self._splits[split], number - 1)

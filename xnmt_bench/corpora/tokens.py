@@ -28,7 +28,7 @@ def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
     """Return a function that puts blanks between words; English clitics may stand alone already.
 
     Args:
-        name: `moses` (sacremoses, nothing escaped), or None for the text as it stands.
+        name: `moses` (sacremoses, nothing escaped), or None for the unchanged text.
         language: such as `de`.
 
     Raises:
@@ -37,7 +37,7 @@ def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
     if name is None:
         return str
     if name != "moses":
-        raise XnmtError(f"no tokenizer {name!r}; there is 'moses'")
+        raise XnmtError(f"unknown tokenizer {name!r}; the only one is 'moses'")
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(language)
@@ -50,7 +50,7 @@ def tokenizer(name: str | None, language: str) -> Callable[[str], str]:
 def detokenizer(language: str) -> Callable[[Sequence[str]], str]:
     """Return a function that joins tokens to raw text, by Moses' rules for a language.
 
-    Penn Treebank quotes become plain ones, as they stand in raw text.
+    Penn Treebank quotes become plain ones, as raw text has them.
     """
     from sacremoses import MosesDetokenizer
 

@@ -68,7 +68,7 @@ class Dump(ABC, Generic[Entry]):
             try:
                 sentence = self.weighed(entry)
                 if sentence.number in numbers:
-                    problem = f"sentence {sentence.number} is there a second time"
+                    problem = f"sentence {sentence.number} is listed twice"
                     raise DataError(self.path, None, problem)
                 numbers.add(sentence.number)
                 yield sentence
@@ -78,7 +78,9 @@ class Dump(ABC, Generic[Entry]):
             expected = len(getattr(self, f"{side}s"))
             if count < expected:
                 path = getattr(self, side)
-                yield DataError(self.path, None, f"{count} sentences, but {path} has {expected}")
+                yield DataError(
+                    self.path, None, f"{count} sentences, but {path} has {expected} lines"
+                )
 
     def made(
         self,
@@ -118,7 +120,7 @@ class Dump(ABC, Generic[Entry]):
                 raise DataError(self.path, line, problem)
             # Asked this way round, so that NaN is refused too.
             if not (log_probability_T <= ROUNDING).all():
-                raise DataError(self.path, line, "a log-probability is no number up to 0")
+                raise DataError(self.path, line, "a log-probability is above 0 or not a number")
         return Weighed(number, sides[0], sides[1], weights_TS, prefix_TT, log_probability_T)
 
     @cached_property
@@ -144,7 +146,7 @@ class Dump(ABC, Generic[Entry]):
             try:
                 numbers.append(parse_number(part))
             except ValueError:
-                raise DataError(self.path, line, f"{part!r} is no number{_why(part)}") from None
+                raise DataError(self.path, line, f"{part!r} is not a number{_why(part)}") from None
         return numbers
 
     def matrix(self, rows: Sequence[tuple[int, list[float]]], of: str) -> np.ndarray:
@@ -165,15 +167,15 @@ def number_array(value: Any) -> np.ndarray:
     except ValueError:
         raise ValueError("ragged lists") from None
     if array.dtype.kind not in "iuf" and array.size:  # numpy would read texts as numbers
-        raise ValueError("lists of something else than numbers")
+        raise ValueError("expected lists of numbers")
     return array.astype(np.float64)
 
 
 def _why(text: str) -> str:
     if HARD.fullmatch(text):
-        return ": it is a link between words; weights are needed (soft alignment)"
+        return " but a link between words; write weights instead (soft alignment)"
     if DECIMAL_COMMA.fullmatch(text):
-        return ": a decimal comma; a point is needed"
+        return "; write a decimal point instead of the comma"
     return ""
 
 
@@ -194,7 +196,7 @@ def _unfit(sides: Sequence[Tokens], weights_TS: np.ndarray) -> str | None:
 def _likely_cause(side: str, surplus: int) -> str:
     """Return why there may be more weights than tokens; fewer have no usual cause."""
     if surplus == 1:
-        return " (is EOS among the weights alone?)"
+        return " (do the weights include EOS, and the tokens not?)"
     # A word of a text without its subwords' marks is fewer tokens than it had.
     return f" (is the {side} detokenised?)" if surplus > 1 else ""
 
@@ -219,5 +221,8 @@ def unlikely(weights_TS: np.ndarray, attention: bool) -> str | None:
     if (sums_T > 1 + ROUNDING).any():
         step = int(sums_T.argmax())
         problem = f"the weights of target token {step + 1} sum to {sums_T[step]:.3f}"
-        return f"{problem}, more than 1: no attention, or source and target exchanged"
+        return (
+            f"{problem}, more than 1: these are not attention weights, or source and target are "
+            "exchanged"
+        )
     return None

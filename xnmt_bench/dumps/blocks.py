@@ -47,7 +47,7 @@ class Nematus(Dump[Block]):
         if len(parts) < 5:
             counted = f"{len(parts)} fields between {BAR!r}"
             needed = f"number {BAR} target {BAR} score {BAR} source {BAR} counts"
-            raise DataError(self.path, line, f"{counted}; needed: {needed}")
+            raise DataError(self.path, line, f"{counted}; expected: {needed}")
         rows = [(n, self.numbers(n, text)) for n, text in entry.rows]
         matrix = self.matrix(rows, f"sentence {entry.place + 1}")
         source, target = split_words(parts[3]), split_words(parts[1])

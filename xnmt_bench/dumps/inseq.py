@@ -77,7 +77,7 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
             yield number, name, fields
 
     def weighed(self, entry: tuple[int, str, dict[str, Any]]) -> Weighed:
-        """Return a sentence, aggregated, in its words and EOS alone."""
+        """Return a sentence, aggregated, with only its words and EOS."""
         number, name, fields = entry
         try:
             return self._sentence(number, name, fields)
@@ -91,9 +91,11 @@ class Inseq(Dump[tuple[int, str, dict[str, Any]]]):
         # A step that lacks scores would make a rule without words.
         if first > words.start or last < words.stop:
             needed = f"all words from target token {words.start + 1} to {words.stop}"
-            raise ValueError(f"of target tokens {first + 1} to {last} alone; needed: {needed}")
+            raise ValueError(
+                f"scores for target tokens {first + 1} to {last} only; needed: {needed}"
+            )
         if fields.get(OF_SOURCE) is None:
-            raise ValueError(f"no {OF_SOURCE}: a model without a source, which is not read here")
+            raise ValueError(f"no {OF_SOURCE}: models without a source cannot be read here")
         scores_ST, scores_TT = _read_field(fields, OF_SOURCE, read_tensor), None
         _check_shape(OF_SOURCE, scores_ST, (len(source), last - first))
         if fields.get(OF_TARGET) is not None:
@@ -186,7 +188,7 @@ def _log_probability(fields: dict[str, Any], steps: int, kept: slice) -> np.ndar
     """
     scores = fields.get("step_scores") or {}
     if not isinstance(scores, dict):
-        raise ValueError("step_scores: no scores by their names")
+        raise ValueError("step_scores: expected scores by name")
     if PROBABILITY not in scores:
         return None
     probability_T = _read_field(scores, PROBABILITY, read_tensor)
@@ -194,7 +196,7 @@ def _log_probability(fields: dict[str, Any], steps: int, kept: slice) -> np.ndar
         raise ValueError(f"probability: shape {probability_T.shape}, but there are {steps} steps")
     # Asked this way round, so that NaN is refused too; float16 may round above 1.
     if not ((probability_T >= 0) & (probability_T <= 1.001)).all():
-        raise ValueError("probability: one is not between 0 and 1")
+        raise ValueError("probability: a value is not between 0 and 1")
     return np.log(np.clip(probability_T[kept], np.finfo(np.float32).tiny, 1))
 
 
@@ -207,10 +209,14 @@ def _steps(fields: dict[str, Any], length: int) -> tuple[int, int]:
     first, last = fields.get("attr_pos_start", 0), fields.get("attr_pos_end")
     last = length if last is None else last
     if type(first) is not int or type(last) is not int:
-        raise ValueError(f"attr_pos_start {first!r:.20} to attr_pos_end {last!r:.20} is no range")
+        raise ValueError(
+            f"attr_pos_start {first!r:.20} and attr_pos_end {last!r:.20} should be whole numbers"
+        )
     last = min(last, length)  # as inseq cuts it
     if not 0 <= first < last:
-        raise ValueError(f"attr_pos_start {first} to attr_pos_end {last} of {length} target tokens")
+        raise ValueError(
+            f"attr_pos_start {first} to attr_pos_end {last} is no range of {length} target tokens"
+        )
     return first, last
 
 
@@ -257,7 +263,10 @@ def _aggregate(scores_ST: np.ndarray, prefix_TT: np.ndarray | None, name: str) -
     """
     sides = [scores_ST] if prefix_TT is None else [scores_ST, prefix_TT]
     if len({side.shape[2:] for side in sides}) > 1:
-        raise ValueError(f"source of {scores_ST.shape[2:]} but target of {sides[1].shape[2:]}")
+        raise ValueError(
+            f"source scores have further axes {scores_ST.shape[2:]}, target scores "
+            f"{sides[1].shape[2:]}"
+        )
     while sides[0].ndim > 2:
         if _function(name) == "mean":
             sides = [side.mean(-1) for side in sides]

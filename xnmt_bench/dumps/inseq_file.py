@@ -81,11 +81,11 @@ def read_file(path: Path) -> InseqOutput:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(path, None, "not UTF-8, so not the JSON that inseq saves") from None
+        raise DataError(path, None, "not UTF-8; expected the JSON that inseq saves") from None
     _, fields = _instance(json_at(path, 1, text))
     sequences, info = fields.get("sequence_attributions"), fields.get("info", {})
     if not isinstance(sequences, list) or not isinstance(info, dict):
-        problem = "no 'sequence_attributions': needed is a file that inseq's out.save() wrote"
+        problem = "no 'sequence_attributions'; expected a file that inseq's out.save() wrote"
         raise DataError(path, None, problem)
     return InseqOutput(info, [_instance(sequence) for sequence in sequences])
 
@@ -117,7 +117,7 @@ def _instance(value: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(value, dict):  # in memory, or a number or text of a file
         return type(value).__name__, getattr(value, "__dict__", {})
     named, fields = value.get("__instance_type__"), value.get("attributes", value)
-    # Saved with `use_primitives`, an object is its fields alone.
+    # Saved with `use_primitives`, an object is only its fields.
     name = named[-1] if isinstance(named, list) and named else ""
     return str(name), fields if isinstance(fields, dict) else {}
 
@@ -129,11 +129,11 @@ def read_tokens(value: Any) -> list[str]:
         ValueError: it is not a list of tokens.
     """
     if not isinstance(value, list):
-        raise ValueError("needed is a list of tokens")
+        raise ValueError("expected a list of tokens")
     tokens = [_instance(token)[1].get("token") for token in value]
     for place, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
-            raise ValueError(f"token {place} is no token")
+            raise ValueError(f"token {place} has no text")
     return tokens  # type: ignore[return-value]
 
 
@@ -151,7 +151,7 @@ def read_tensor(value: Any) -> np.ndarray:
         return _from_array(value)
     if isinstance(value, list):  # saved with `use_primitives`
         return number_array(value)
-    raise ValueError(f"no tensor, but {type(value).__name__}")
+    raise ValueError(f"expected a tensor, not {type(value).__name__}")
 
 
 def _decoded(text: str) -> bytes:
@@ -164,12 +164,12 @@ def _decoded(text: str) -> bytes:
 def _from_safetensors(data: bytes) -> np.ndarray:
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise ValueError("no safetensors, which alone are read (a pickle, perhaps)")
+        raise ValueError("not a safetensors file, the only kind that is read (is it a pickle?)")
     try:
         entry = parse_json(data[8 : 8 + size].decode("utf-8"))[TENSOR]
         dtype, shape, (start, end) = DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
     except (UnicodeDecodeError, JSONDecodeError, KeyError, TypeError, ValueError):
-        raise ValueError(f"no safetensors with one tensor {TENSOR!r} of floats") from None
+        raise ValueError(f"expected safetensors with one tensor {TENSOR!r} of floats") from None
     body = data[8 + size :]
     expected = _size(shape) * torch.empty(0, dtype=dtype).element_size()
     if (start, end) != (0, expected) or len(body) != expected:
@@ -183,7 +183,7 @@ def _from_safetensors(data: bytes) -> np.ndarray:
 def _from_array(value: dict[str, Any]) -> np.ndarray:
     written, dtype, shape = value["__ndarray__"], value.get("dtype"), value.get("shape")
     if dtype not in ARRAYS:
-        raise ValueError(f"an array of {str(dtype)[:40]!r}; needed: {', '.join(ARRAYS)}")
+        raise ValueError(f"an array of {str(dtype)[:40]!r}; expected {' or '.join(ARRAYS)}")
     count = _size(shape)
     assert isinstance(shape, list)
     if not isinstance(written, str):
@@ -217,7 +217,7 @@ def _size(shape: Any) -> int:
         ValueError: it is not a shape, or far too large.
     """
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"{str(shape)[:40]!r} is no shape")
+        raise ValueError(f"{str(shape)[:40]!r} is not a shape")
     count = math.prod(shape)
     if count * WIDTH > LARGEST:
         raise ValueError(f"a shape of {count:,} numbers is too large")

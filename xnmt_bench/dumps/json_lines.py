@@ -43,7 +43,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
         except ValueError:
             header = None
         if not isinstance(header, dict) or not HEADER.items() <= header.items():
-            problem = f"the first line is no header; needed: {json.dumps(HEADER)}"
+            problem = f"the first line is not the header; expected {json.dumps(HEADER)}"
             raise DataError(self.path, 1, problem)
         # `is True`: 1 or a text is a mistake, and relevance is the careful reading.
         self.attention = header.get("attention") is True
@@ -62,11 +62,11 @@ class JsonLines(Dump[tuple[int, int, str]]):
         for side in SIDES:
             tokens = values.get(side)
             if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
-                raise DataError(self.path, line, f"{side}: needed is a list of tokens")
+                raise DataError(self.path, line, f"{side}: expected a list of tokens")
         number = values.get("number", place)
         # A bool is an int to Python, and no number of a sentence.
         if type(number) is not int or not 0 <= number < 2**63:
-            raise DataError(self.path, line, f"number: {number!r}; needed is a count from 0")
+            raise DataError(self.path, line, f"number: {number!r} is not a whole number from 0")
         given = (name for name in ARRAYS if values.get(name) is not None)
         arrays = {name: self._array(line, name, values[name]) for name in given}
         weights, prefix = arrays.get("weights"), arrays.get("prefix")
@@ -77,10 +77,12 @@ class JsonLines(Dump[tuple[int, int, str]]):
                 prefix = np.zeros((0, 0))  # a list of no rows has lost its second dimension
             if prefix.shape != (len(weights), len(weights)):
                 size = " x ".join(map(str, prefix.shape))
-                needed = f"{len(weights)} x {len(weights)}, as there are target tokens"
-                raise DataError(self.path, line, f"prefix: {size}; needed: {needed}")
+                needed = f"{len(weights)} x {len(weights)}, one for each target token"
+                raise DataError(self.path, line, f"prefix: {size}; expected {needed}")
             if np.triu(prefix).any():
-                problem = "prefix: a step has a weight of its own word or of a later one; needed: 0"
+                problem = (
+                    "prefix: a step has a weight for its own word or a later one; write 0 there"
+                )
                 raise DataError(self.path, line, problem)
         log_p = arrays.get("log_probabilities")
         eos = tuple(values[side][-1:] == [EOS_TOKEN] for side in SIDES)
@@ -104,7 +106,7 @@ class JsonLines(Dump[tuple[int, int, str]]):
             or len(words) != len(tokens)
             or not all(type(word) is int and UNTIED <= word < 2**31 for word in words)
         ):
-            problem = f"{side}_words: needed is the number of its word for each {side} token"
+            problem = f"{side}_words: expected a number for each {side} token, that of its word"
             raise DataError(self.path, line, problem)
         return replace(tokens, words=tuple(words))
 
@@ -112,9 +114,11 @@ class JsonLines(Dump[tuple[int, int, str]]):
         try:
             array = number_array(values)
         except (ValueError, TypeError, OverflowError):
-            raise DataError(self.path, line, f"{name}: ragged, or no numbers") from None
+            raise DataError(
+                self.path, line, f"{name}: expected numbers, in rows of equal length"
+            ) from None
         if array.size and array.ndim != ARRAYS[name]:
-            raise DataError(self.path, line, f"{name}: {array.ndim} axes, not {ARRAYS[name]}")
+            raise DataError(self.path, line, f"{name}: {array.ndim} axes; expected {ARRAYS[name]}")
         # JSON as Python reads it may hold NaN and Infinity.
         if not np.isfinite(array).all():
             raise DataError(self.path, line, f"{name}: a number is not finite")

@@ -45,7 +45,10 @@ class Marian(Dump[Line]):
             parts = text.split(BAR)
             if N_BEST.match(parts[-2].strip() if len(parts) > 2 else ""):
                 if not COUNT.fullmatch(parts[0].strip()):
-                    problem = f"{parts[0].strip()!r} is no sentence's number, as n-best lines have"
+                    problem = (
+                        f"{parts[0].strip()!r} is not the number of a sentence, with which an "
+                        "n-best line begins"
+                    )
                     raise DataError(self.path, line, problem)
                 last, number = number, int(parts[0])
                 # Without number and scores, it is a line as without n-best.
@@ -56,7 +59,10 @@ class Marian(Dump[Line]):
             else:
                 number += 1  # one translation a line
             if number >= len(sources):
-                problem = f"translation {number + 1}, but {self.source} has {len(sources)} lines"
+                problem = (
+                    f"translation {number + 1} has no source: {self.source} has {len(sources)} "
+                    "lines"
+                )
                 raise DataError(self.path, line, problem)
             yield Line(line, text, number, sources[number])
 
@@ -65,7 +71,7 @@ class Marian(Dump[Line]):
         parts = [part.strip() for part in entry.text.split(BAR)]
         if len(parts) < 2:
             needed = f"target {BAR} weights (--alignment soft)"
-            raise DataError(self.path, entry.line, f"no {BAR!r}; needed: {needed}")
+            raise DataError(self.path, entry.line, f"no {BAR!r}; expected {needed}")
         scores = [match[1] for part in parts[2:] if (match := SCORES.match(part))]
         rows = [(entry.line, self.numbers(entry.line, row, ",")) for row in parts[1].split()]
         weights = self.matrix(rows, f"sentence {entry.number + 1}")

@@ -39,26 +39,30 @@ class NeuralMonkey(Dump[tuple[int, str, str]]):
             loaded = np.load(present(self.path), mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError, OSError, BadZipFile) as error:
             why = (
-                "pickled objects, which are never read" if "bject" in str(error) else "no .npy file"
+                "pickled objects, which are never read"
+                if "bject" in str(error)
+                else "not a .npy file"
             )
             raise DataError(self.path, None, why) from None
         # An archive of several arrays is of another type.
         if not isinstance(loaded, np.ndarray) or loaded.dtype.kind not in "fiu":
             content = loaded.dtype if isinstance(loaded, np.ndarray) else "several arrays"
-            raise DataError(self.path, None, f"{content}; needed: one array of real numbers")
+            raise DataError(self.path, None, f"{content}; expected one array of real numbers")
         self._weights_NST, sides = loaded, (self.sources, self.targets)
         shape: tuple[int, ...] = loaded.shape
         for path, texts in zip((self.source, self.target), sides, strict=True):
             if len(shape) != 3 or shape[0] != len(texts):
                 content = f"an array of shape {shape}, but {path} has {len(texts)} lines"
-                raise DataError(self.path, None, f"{content}; needed: (sentences, source, target)")
+                raise DataError(
+                    self.path, None, f"{content}; expected axes (sentences, source, target)"
+                )
         pairs = list(zip(*sides, strict=True))
         cut = sum(
             len(split_words(s)) > shape[1] or len(split_words(t)) > shape[2] for s, t in pairs
         )
         if cut:
             longest = f"{shape[1]} source and {shape[2]} target tokens"
-            log.warning("%s: %d sentences are cut, at %s", self.path, cut, longest)
+            log.warning("%s: %d sentences are cut off after %s", self.path, cut, longest)
         for number, (source, target) in enumerate(pairs):
             yield number, source, target
 

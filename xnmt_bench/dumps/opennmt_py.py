@@ -59,7 +59,7 @@ class OpenNMTPy(Dump[Table]):
         texts = []
         for path, lines in ((self.source, self.sources), (self.target, self.targets)):
             if entry.place >= len(lines):
-                problem = f"table {entry.place + 1}, but {path} has {len(lines)} lines"
+                problem = f"table {entry.place + 1} has no sentence: {path} has {len(lines)} lines"
                 raise DataError(self.path, entry.line, problem)
             texts.append(split_words(lines[entry.place]))
         source, target = texts

@@ -65,7 +65,7 @@ class Altered(OfAnother):
         relevance = self.explain_by_other(model, batch)
         drawn = self._draw.relevance(model, batch)
         words_BS, words_BT = (~is_special(x)[:, None] for x in (batch.source_BS, batch.target_BT))
-        # None where the other explainer scores source words alone.
+        # None where the other explainer scores only source words.
         prefix_BTT = relevance.prefix_BTT
         if prefix_BTT is not None:
             assert drawn.prefix_BTT is not None

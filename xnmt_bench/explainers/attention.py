@@ -20,7 +20,7 @@ class Attention(Explainer):
     """Cross-attention for source words, decoder self-attention for prefix words.
 
     The default, the last layer's mean over heads, is fixed on first principles: the last layer is
-    the one whose output the prediction is read from (it alone is Eq. 4 of a one-layer model), and
+    the one whose output the prediction is read from (only it is Eq. 4 of a one-layer model), and
     no head has a claim over another.
 
     Args:

@@ -1,6 +1,6 @@
 """A model's numbers for one sentence of which some words are switched off.
 
-Under teacher forcing one row, with some words on, answers for all steps at once. Rows that keep the
+Under teacher forcing one row, with some words on, gives all steps at once. Rows that keep the
 same source words share an encoding.
 
 Shapes: R rows, S source ids, U words of the prefix (decoder inputs but BOS), T steps.

@@ -30,7 +30,7 @@ class Code(Explainer):
     blind: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Return numbers in [0, 1) from the ids of word and label alone."""
+        """Return numbers in [0, 1) from only the ids of word and label."""
         labels_BT = require_labels(batch)
         source_BTS = _hash(batch.source_BS[:, None], labels_BT[:, :, None])
         # The prefix by the same hash, since a rule holds words of both sides.
@@ -44,7 +44,7 @@ class PlaceCode(Explainer):
     blind: ClassVar[bool] = True
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Return numbers in [0, 1) from places, counted from the left, and labels alone."""
+        """Return numbers in [0, 1) from places, counted from the left, and labels only."""
         labels_BT1 = require_labels(batch)[:, :, None]
         places_S, places_T = (
             torch.arange(ids.shape[1], device=ids.device)[None, None]
@@ -60,7 +60,7 @@ class FrequencyCode(Rarest):
     """
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
-        """Return numbers in [0, 1) from bands and labels alone.
+        """Return numbers in [0, 1) from only bands and labels.
 
         Raises:
             XnmtError: `prepare` has not run.
@@ -72,7 +72,7 @@ class FrequencyCode(Rarest):
 
 def _hash(words: Tensor, labels: Tensor) -> Tensor:
     mixed = words.long() * WORD + labels.long() * LABEL
-    # Each shift brings high bits down, since a product's low bits depend on low bits alone.
+    # Each shift brings high bits down, since a product's low bits depend only on low bits.
     for shift in (29, 32):
         mixed = (mixed ^ (mixed >> shift)) * MIX
     return ((mixed >> 40) & 0xFFFFFF).float() / 2**24  # what float32 holds exactly

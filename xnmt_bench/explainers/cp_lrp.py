@@ -31,7 +31,7 @@ class CpLrp(WeightedGradient):
     Gradient times embedding, where each attention weight and each norm's standard deviation counts
     as a constant. What is left is linear but for ReLU, for which gradient times input is LRP's rule
     too. So the relevance of all embeddings, positions included, sums to the logit less what biases
-    add to it, and the relevance of words alone to another number.
+    add to it, and the relevance of only words to another number.
 
     Args:
         foil: whose logit is subtracted: `second`, the most probable word but the label; `gold`,
@@ -53,12 +53,12 @@ class CpLrp(WeightedGradient):
                 another activation than ReLU.
         """
         if not isinstance(model, Transformer):
-            raise NotApplicable("its rules are those of this project's and fairseq's Transformers")
+            raise NotApplicable("it explains Transformers of this project and of fairseq only")
         if not all(
             any(isinstance(part, nn.ReLU) for part in layer.feed_forward.modules())
             for layer in (*model.encoder, *model.decoder)
         ):
-            raise NotApplicable("another activation than ReLU has no exact rule")
+            raise NotApplicable("it explains models with ReLU activations only")
         # Hooks around one pass, since the same model serves every other explainer.
         with held_constant(model):
             relevance = super().relevance(model, batch)
@@ -83,7 +83,7 @@ def held_constant(model: Transformer) -> Iterator[None]:
     hooks = []
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
-            # Weights follow from queries and keys alone.
+            # Weights follow only from queries and keys.
             hooks.append(module.query.register_forward_hook(_detach))
             hooks.append(module.key_value.register_forward_hook(_detach_keys))
         elif isinstance(module, nn.LayerNorm):
@@ -106,7 +106,7 @@ def _detach_keys(_: nn.Module, __: Any, output: Tensor) -> Tensor:
 
 
 def _hold_deviation(norm: nn.LayerNorm, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-    """Return the norm's output, whose gradient passes through mean and scale alone."""
+    """Return the norm's output, whose gradient passes only through mean and scale."""
     centred = inputs[0] - inputs[0].mean(-1, keepdim=True)
     deviation = (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt().detach()
     held = centred / deviation

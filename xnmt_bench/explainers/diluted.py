@@ -60,7 +60,7 @@ class Diluted(OfAnother):
         honest, other = self._honest.relevance(model, batch), self.explain_by_other(model, batch)
         # Column 0 exists at every step, and each draw there is uniform.
         drawn_BT = self._draw.relevance(model, batch).source_BTS[:, :, 0]
-        # Whole decisions and both sides: a rule then comes from one explainer alone.
+        # Whole decisions and both sides: a rule then comes from only one explainer.
         replaced_BT1 = (drawn_BT < self._share)[:, :, None]
 
         def mixed(honest_BTX: Tensor, other_BTX: Tensor) -> Tensor:

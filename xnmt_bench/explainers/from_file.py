@@ -46,8 +46,8 @@ class FromFile(Explainer):
         source: str | None = None,
         target: str | None = None,
     ) -> None:
-        beside = {"source": source, "target": target}
-        files = {side: Path(file) for side, file in beside.items() if file is not None}
+        paths = {"source": source, "target": target}
+        files = {side: Path(file) for side, file in paths.items() if file is not None}
         self._dump: Dump[Any] = load("dumps", format)(Path(path), **files)
         self.attends = self.gives_shares = self._dump.attention  # type: ignore[misc]
 
@@ -69,8 +69,8 @@ class FromFile(Explainer):
                 _are_close(first.weights_TS, sentence.weights_TS)
                 and _are_close(first.prefix_TT, sentence.prefix_TT)
             ):
-                twice = f"sentences {first.number + 1} and {sentence.number + 1} are the same"
-                raise DataError(self._dump.path, None, f"{twice}, with other weights")
+                twice = f"sentences {first.number + 1} and {sentence.number + 1} are equal"
+                raise DataError(self._dump.path, None, f"{twice}, but their weights differ")
         return sentences
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
@@ -113,7 +113,7 @@ class FromFile(Explainer):
         if sentence is None:
             raise XnmtError(f"{self._dump.path}: {self._missing(source, target)}")
         if not sentence.target.eos:
-            lacks = "has no weights of the target's EOS, which is a decision too"
+            lacks = "has no weights for the target's EOS, which is a decision too"
             raise XnmtError(f"{self._dump.path}: sentence {sentence.number + 1} {lacks}")
         return sentence.weights_TS[:, before:], sentence.prefix_TT
 
@@ -125,15 +125,18 @@ class FromFile(Explainer):
                 "".join(a) == "".join(b) for a, b in zip(pieces, (source, target), strict=True)
             ]
             if all(equal):
-                return f"{problem}: sentence {sentence.number + 1} has it in other tokens"
+                return f"{problem}: sentence {sentence.number + 1} has this text in other tokens"
             if pieces[0] == source:
                 other = " ".join(pieces[1])[:SHOWN]
-                return f"{problem}: sentence {sentence.number + 1} has the target {other!r}"
-        return f"{problem}, among {len(self._sentences)}"
+                return (
+                    f"{problem}: sentence {sentence.number + 1} has the same source and the "
+                    f"target {other!r}"
+                )
+        return f"{problem} among the {len(self._sentences)} of the file"
 
 
 def _are_close(first: np.ndarray | None, second: np.ndarray | None) -> bool:
-    """Return whether weights differ by rounding alone, which the padding of a batch causes."""
+    """Return whether weights differ only by rounding, which the padding of a batch causes."""
     if first is None or second is None:
         return first is second
     return first.shape == second.shape and np.allclose(first, second, rtol=1e-3, atol=1e-6)

@@ -67,7 +67,7 @@ class SharedPass:
         self._states_BXD = self._slope_BXD = torch.empty(0)
 
     def chunks(self) -> Iterator[list[list[int]]]:
-        """Yield steps that walk back together; `gradient` keeps the last chunk alone."""
+        """Yield steps that walk back together; `gradient` keeps only the last chunk."""
         while self._prefix.steps < self._end:
             self._start = self._prefix.steps
             stop = min(self._start + chunk_of(self._end), self._end)

@@ -1,4 +1,4 @@
-"""A lexicon in the place of an explanation: IBM model 1, learnt from the training text alone."""
+"""A lexicon in the place of an explanation: IBM model 1, learnt from only the training text."""
 
 from __future__ import annotations
 

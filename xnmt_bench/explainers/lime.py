@@ -66,6 +66,6 @@ class Lime(CoalitionExplainer):
         # Centred by the weighted means, the intercept is gone.
         on_RX, y_R = on_RX - share_R @ on_RX, y_R - share_R @ y_R
         weighted_XR = on_RX.T * weight_R
-        # With fewer rows than words, the penalty alone makes the solution unique.
+        # With fewer rows than words, the penalty makes the solution unique.
         penalty_XX = self._ridge * torch.eye(on_RX.shape[1]).to(on_RX)
         return torch.linalg.solve(weighted_XR @ on_RX + penalty_XX, weighted_XR @ y_R).to(value_R)

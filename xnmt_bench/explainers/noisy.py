@@ -27,7 +27,7 @@ class Noisy(Altered):
     def _alter(self, scores_BTX: Tensor, drawn_BTX: Tensor, words_B1X: Tensor) -> Tensor:
         used_BTX = words_B1X & ~scores_BTX.isnan()
         counted_BT1 = used_BTX.sum(-1, keepdim=True).clamp_min(1)
-        # Of words alone: BOS and EOS reach no rule, and would count in the deviation.
+        # Only of words: BOS and EOS reach no rule, and would count in the deviation.
         kept_BTX = scores_BTX.nan_to_num() * used_BTX
         centred_BTX = (kept_BTX - kept_BTX.sum(-1, keepdim=True) / counted_BT1) * used_BTX
         # Of each step and side on its own, since the scale of scores differs between steps.

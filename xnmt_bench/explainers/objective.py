@@ -51,7 +51,7 @@ class Objective:
         """
         if self.foil is not None and self.of == "log_probability":
             raise NotApplicable(
-                "less that of a foil, log-probabilities differ as logits do: see of=logit"
+                "a foil needs of=logit: log-probabilities of two words differ as their logits do"
             )
         labels_BT = require_labels(batch)
         if self.foil is None:
@@ -60,7 +60,9 @@ class Objective:
             return torch.stack([labels_BT, batch.target_BT], dim=-1)
         if self.foil != "second":
             if self.foil >= len(model.target_subwords):
-                raise XnmtError(f"foil={self.foil}: the vocabulary has no such id")
+                raise XnmtError(
+                    f"foil={self.foil}: the vocabulary has ids below {len(model.target_subwords)}"
+                )
             return torch.stack([labels_BT, torch.full_like(labels_BT, self.foil)], dim=-1)
         flat, labels = Forced.of(model, batch).states_BTD.flatten(0, 1), labels_BT.flatten()
         # In parts, since logits are as wide as the vocabulary.

@@ -1,6 +1,6 @@
 """Prediction difference (Li et al. 2019): how much probability is lost without a word.
 
-Under teacher forcing one row, with one embedding zeroed, answers for all steps at once. So a pair
+Under teacher forcing one row, with one embedding zeroed, gives all steps at once. So a pair
 costs S + T rows: a source word's removal is encoded anew, a prefix word's shares the encoding and
 all steps before it.
 """

@@ -18,7 +18,7 @@ from xnmt_bench.nmt.batch import Batch
 
 
 class Rarest(Explainer):
-    """Minus the logarithm of how often a word stands in the training text, plus one; both sides."""
+    """Minus the logarithm of how often a word is in the training text, plus one; both sides."""
 
     blind: ClassVar[bool] = True
 
@@ -56,7 +56,7 @@ class Rarest(Explainer):
 
 
 def _count(side: EncodedSide) -> np.ndarray:
-    """Return how often each id stands in a side, (V,)."""
+    """Return how often each id is in a side, (V,)."""
     counts: Counter[int] = Counter()
     for index in range(len(side)):  # the ids stay on disk, and may be more than memory holds
         counts.update(side[index].tolist())
@@ -64,7 +64,7 @@ def _count(side: EncodedSide) -> np.ndarray:
 
 
 def _count_in(ids: Tensor, count_V: np.ndarray) -> Tensor:
-    """Return how often each id stands in the training text, in float64 on the CPU."""
+    """Return how often each id is in the training text, in float64 on the CPU."""
     # An id beyond the counts was never seen.
     counted_ids = ids.cpu().numpy().clip(max=len(count_V))
     return torch.from_numpy(np.append(count_V, 0)[counted_ids]).double()

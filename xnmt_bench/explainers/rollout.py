@@ -51,7 +51,7 @@ class Rollout(Explainer):
         """
         if not model.one_stack:
             # A second encoder or pass is another way down, which one product of layers leaves out.
-            raise NotApplicable("its layers are not one stack of attention to roll out")
+            raise NotApplicable("it needs a model whose layers are one stack of attention")
         encoder = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
         weights = Forced.of(model, batch).attention
         assert encoder is not None and weights.prefix_BLHTT is not None, "it is one stack"

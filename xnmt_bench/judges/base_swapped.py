@@ -1,6 +1,6 @@
 """Base, swapped: the NMT model, tuned on sentences in which words that go together part.
 
-In clean text a word that the model uses and another that always stands beside it say the same, so a
+In clean text a word that the model uses and another that always occurs with it say the same, so a
 judge that learns from it cannot tell which of them decides. Where each word is drawn from its
 category, only words that the model uses predict what it says.
 """

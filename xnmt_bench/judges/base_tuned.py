@@ -145,7 +145,7 @@ class BaseTuned(Judge):
         return Tuning(self._copy_model(True), split, contexts, k, options, seed)
 
     def learner_recipe(self) -> dict[str, Any]:
-        """Return what decides the first weights beside the system; nothing here."""
+        """Return what decides the first weights besides the system; nothing here."""
         return {}
 
     def _copy_model(self, learns: bool = False) -> NMTModel:
@@ -161,7 +161,7 @@ class BaseTuned(Judge):
         """Return log P of each label, and whether the label is the model's first choice."""
         model = self._copy_model()
         load_model(model, self.trained.path / WEIGHTS)
-        # Scored exactly as Base is, so that the two differ by the tuning alone.
+        # Scored exactly as Base is, so that the two differ only by the tuning.
         return base_log_likelihoods(model.eval(), self.rules.test_split, rules)
 
     def made_by(self) -> dict[str, str]:

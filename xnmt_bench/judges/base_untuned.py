@@ -1,4 +1,4 @@
-"""Base: the NMT model as its own proxy, which sees the rule alone (Li et al. 2020, section 3.3)."""
+"""Base: the NMT model as its own proxy, which sees only the rule (Li et al. 2020, section 3.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Base(Judge):
 
     Args:
         rules: the explainer's rules, which it is tested on.
-        removal: what stands in place of an embedding: zero as in the paper, the unweighted mean of
+        removal: what replaces an embedding: zero as in the paper, the unweighted mean of
             the vocabulary, or the unknown word; or `attention`: zero, and no layer attends to the
             word.
     """

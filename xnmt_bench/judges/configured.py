@@ -26,9 +26,12 @@ def configured_judges(rules: RuleSet) -> list[Judge]:
     for name, node in rules.job.settings.judge.items():
         judge = instantiate(f"judge {name!r}", node, rules)
         if not isinstance(judge, Judge):
-            raise XnmtError(f"judge {name!r}: {type(judge)} is no Judge")
+            raise XnmtError(f"judge {name!r}: {type(judge)} is not a subclass of Judge")
         if judge.name != name:
             # Recipes and rows have its own name, so two of one class would be mixed up.
-            raise XnmtError(f"judge {name!r}: its class is called {judge.name!r}; name it so")
+            raise XnmtError(
+                f"judge {name!r}: its class has the name {judge.name!r}; configure it under that "
+                "name"
+            )
         judges.append(judge)
     return sorted(judges, key=lambda judge: judge.row_order)

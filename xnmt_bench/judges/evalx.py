@@ -76,8 +76,8 @@ class EvalX(TrainedProxy):
             # Otherwise the leak would mix what more sentences teach with what the choice of words
             # tells.
             raise XnmtError(
-                "judge.evalx.leak compares proxies of the same sentences: it needs "
-                "judge.evalx.sentences=null"
+                "judge.evalx.leak needs judge.evalx.sentences=null: the proxies that it compares "
+                "have to learn from the same sentences"
             )
         self.sentences, self.leak = sentences, leak
 
@@ -122,7 +122,7 @@ class EvalX(TrainedProxy):
         rows = np.arange(len(contexts))
         # A generator of its own, so that validation does not depend on the number of epochs drawn.
         generator = np.random.default_rng([seed, HELD_OUT])
-        # Drawn once, so that losses of two epochs differ by the weights alone.
+        # Drawn once, so that losses of two epochs differ only by the weights.
         valid = contexts.drawn(rows[cut:], rules.k, generator)
         return Lessons(
             lambda epoch: loader(

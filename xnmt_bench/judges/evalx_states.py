@@ -1,4 +1,4 @@
-"""EVAL-X on states: what can be read from the model where it sees a few words alone.
+"""EVAL-X on states: what can be read from the model where it sees only a few words.
 
 EVAL-X reads the ids of words, so it follows the text and asks nothing of the system. This judge
 reads the system's state at the decision, computed with every other word switched off. A state of

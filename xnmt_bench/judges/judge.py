@@ -1,4 +1,4 @@
-"""What a judge is: it predicts an NMT decision from the decision's rule alone."""
+"""What a judge is: it predicts an NMT decision from only the decision's rule."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Judge(Lazy, ABC):
         gives_distributions: whether its distribution is compared with the system's, where the
             judge `kl` is chosen.
         sees_rule: whether its prediction depends on the rule; a reference's does not.
-        result_columns: results that its rows have beside those of every judge.
+        result_columns: results that its rows have besides those of every judge.
         csv_only: names of its rows that tables leave out.
         cannot_see: what it cannot see of a system, in words for readers.
         version: raise it when the same recipe gives other log-likelihoods.
@@ -114,7 +114,7 @@ class Judge(Lazy, ABC):
         return [self.place, self.row_name, 0]
 
     def pivot_value(self) -> PivotValue:
-        """Return how its column stands in tables; the docstring's first line says what it is."""
+        """Return how tables show its column; the docstring's first line says what it is."""
         meaning = (inspect.getdoc(type(self)) or "").partition("\n")[0].rstrip(".")
         return PivotValue(self.row_heading, self.row_order, self.precedence, meaning)
 
@@ -132,7 +132,7 @@ class Judge(Lazy, ABC):
     @property
     def options(self) -> dict[str, Any]:
         """Its options in the configuration."""
-        # The class stands in the recipe by its own name, beside its code.
+        # The recipe holds the class's own name, and its code.
         options = self.rules.job.settings.judge.get(self.name, {})
         return {key: value for key, value in options.items() if key != "_target_"}
 
@@ -141,7 +141,7 @@ class Judge(Lazy, ABC):
         return self.options
 
     def recipe(self) -> dict[str, Any]:
-        """Return what decides its predictions beside the test rules.
+        """Return what decides its predictions besides the test rules.
 
         By default its class, its code, its options, and the rules or labels it learns from.
         """
@@ -154,7 +154,7 @@ class Judge(Lazy, ABC):
         if self.learns_from == "rules":
             recipe["training_rules"] = self.rules.training_artefact
             recipe["train_sentences"] = self.rules.train_sentences
-        # Labels alone: rules of another explainer leave such a judge, and its artefact, unchanged.
+        # Only labels: rules of another explainer leave such a judge, and its artefact, unchanged.
         elif self.learns_from == "labels":
             recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
         # Training draws order and dropout from the seed.
@@ -224,7 +224,7 @@ class Judge(Lazy, ABC):
         return {}
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known of it beside its predictions, such as the epochs of its training."""
+        """Return further facts, such as the epochs of its training."""
         return {}
 
     def columns(self) -> dict[str, np.ndarray]:

@@ -90,10 +90,10 @@ def base_distributions(
 def base_states(
     model: NMTModel, split: EncodedSplit, rules: Rules, positions: int, removal: Removal
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """Yield rows of rules that are computed together, and the states (B, D) that saw them alone."""
+    """Yield rows of rules that are computed together, and the states (B, D) that saw only them."""
     # Rules name sentences by their number in the corpus, the split by its own index.
     order = np.argsort(split.number)
-    # Training sentences stand in the order of explanation, so their numbers are not sorted.
+    # Training sentences are in the order of explanation, so their numbers are not sorted.
     index_N = order[np.searchsorted(split.number, rules.sentence_N, sorter=order)]
     for rows in _groups(split.source.lengths()[index_N], index_N, rules.step_N, positions):
         group = rules.take(rows)

@@ -45,7 +45,9 @@ class OnMatchedRules(FromEvalX):
             decisions[row, 0] = -1 if label is None else label
         matched_N = decisions[:, 0] >= 0
         if not matched_N.any():
-            raise NotApplicable("no other decision can show the words of any rule")
+            raise NotApplicable(
+                "no training decision can show the words of another decision's rule"
+            )
         decisions, size = decisions[matched_N], training.batch_size
         # Counted after rules have gone, so that the share held out is of what is left.
         cut = held_out(sentence_starts(training_rules.sentence_N[matched_N]), training)

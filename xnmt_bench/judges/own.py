@@ -45,7 +45,7 @@ class Own(RuleProxy):
         """The paper's family in its order, then other proxies by name."""
         if self.family in FAMILY:
             return [self.place + FAMILY.index(self.family), self.family, 0]
-        # Behind the family and before Comb, which is of the family alone.
+        # Behind the family and before Comb, which is of this family only.
         return [BEHIND_FAMILY, self.family, 0]
 
     @property
@@ -67,8 +67,8 @@ class Own(RuleProxy):
         """Return Comb: the best of the family on the whole test set (Algorithm 1, line 13).
 
         The choice is made once, so that intervals, ranks under resampling and differences are those
-        of the chosen row. `comb_valid` beside it is the row of the least validation loss, which
-        does not look at the test set.
+        of the chosen row. The further column `comb_valid` is the row of the least validation loss,
+        which does not look at the test set.
         """
         families: dict[tuple[Any, ...], dict[str, list[ScoredRow]]] = {}
         for row in scored:

@@ -55,7 +55,7 @@ class RuleSet(Lazy):
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What decides every judge's numbers beside the columns of its row."""
+        """What decides every judge's numbers besides the columns of its row."""
         job, rules = self.job, self._settings.rules
         reads_translations = REAL in (self.scenario, self.learned_from)
         return {
@@ -104,10 +104,10 @@ class RuleSet(Lazy):
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Which test decisions the explainer speaks of, (N,).
+        """For which test decisions the explainer gives relevance, (N,).
 
-        An explainer that reads the target's annotation, or a file, speaks of the target's own words
-        alone, one that explains against the target's own word of all other labels.
+        An explainer that reads the target's annotation, or a file, gives relevance only for the
+        target's own words, one that explains against the target's own word for all other labels.
         """
         is_gold_N = self.test.label_N == self.target_words
         explainer = self.explained.explainer
@@ -127,9 +127,9 @@ class RuleSet(Lazy):
         # Silently using fewer would put the row under a size that it does not have.
         if configured > explained:
             capped = self._settings.rules.train_sentences == explained
-            advice = "raise rules.train_sentences" if capped else "the training split has no more"
+            advice = "raise rules.train_sentences" if capped else "that is the whole training split"
             raise XnmtError(
-                f"train_sentences={configured} but only {explained} are explained; {advice}"
+                f"train_sentences={configured}, but only {explained} are explained; {advice}"
             )
         return configured
 
@@ -147,7 +147,7 @@ class RuleSet(Lazy):
             return self.train_sentences
         available = len(self.explained.texts.split("train"))
         if configured > available:
-            log.warning("%s=%d: the training split has %d alone", option, configured, available)
+            log.warning("%s=%d: the training split has only %d", option, configured, available)
         return min(configured, available)
 
     @cached_property
@@ -177,7 +177,7 @@ class RuleSet(Lazy):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether judges learn from some of the explainer's training rules alone."""
+        """Whether judges learn from only some of the explainer's training rules."""
         explainer = self.explained.explainer
         return explainer.against_gold or explainer.of_target_words
 

@@ -225,12 +225,12 @@ def held_out(starts: np.ndarray, training: ProxyTrainingOptions) -> int:
         training: gives the share of the sentences that is held out; at least one is, and not all.
 
     Raises:
-        NotApplicable: there is one sentence alone.
+        NotApplicable: there is only one sentence.
     """
     if len(starts) < 2:
         raise NotApplicable(
-            "one training sentence, and none to hold out; raise train_sentences, "
-            "rules.train_sentences or the judge's own sentences"
+            "a proxy needs at least two training sentences, one of which is held out; raise "
+            "train_sentences, rules.train_sentences or the judge's own sentences"
         )
     # The last sentences and not random rows: decisions of one sentence are alike, and rows of it on
     # both sides would make the validation loss too good.

@@ -46,7 +46,7 @@ class Tuning(SeededModule):
         return self.model
 
     def logits(self, states_BD: Tensor) -> Tensor:
-        """Return logits (B, V) of the label at states that saw the random words alone."""
+        """Return logits (B, V) of the label at states that saw only the random words."""
         return self.model.logits(states_BD)
 
     def train_dataloader(self) -> TuningBatches:
@@ -120,7 +120,7 @@ class ReadoutTraining(Tuning):
         return self.readout
 
     def logits(self, states_BD: Tensor) -> Tensor:
-        """Return logits (B, V) of the label at states that saw the random words alone."""
+        """Return logits (B, V) of the label at states that saw only the random words."""
         logits: Tensor = self.readout(states_BD)
         return logits
 

@@ -22,7 +22,7 @@ class Unigram(Judge):
     def recipe(self) -> dict[str, Any]:
         """Return the labels that are counted."""
         labels = self.rules.training_labels(self.rules.train_sentences)
-        # Labels alone: every explainer and every k share its log-likelihoods.
+        # Only labels: every explainer and every k share its log-likelihoods.
         return {"judge": self.name, "labels": labels}
 
     def row_keys(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def group_comparable(
     Args:
         things: each joins the first group that it fits.
         settings: of a thing.
-        key: of a thing. Two of one key never stand in one group; None may stand beside any.
+        key: of a thing. Two of one key are never in one group; None may be in any.
     """
     groups: list[tuple[dict[str, Any], list[T], set[Hashable]]] = []
     for thing in things:
@@ -60,19 +60,19 @@ def group_comparable(
 
 
 def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
-    """Return what decides a row's numbers beside its columns; nothing without a number."""
+    """Return what decides a row's numbers besides its columns; nothing without a number."""
     m = scored_row.measurement
     settings: dict[str, Any] = m.settings if m.ok else {}
     return settings
 
 
 def family(measurement: Measurement) -> str:
-    """Return what systems share that differ in `nmt.seed` alone; else the system's own."""
+    """Return what systems share that differ only in `nmt.seed`; else the system's own."""
     return str(measurement.facts.lineage.get("family") or origin(measurement))
 
 
 def origin(measurement: Measurement) -> str:
-    """Return the fingerprint of the system, or of the file that stands for it."""
+    """Return the fingerprint of the system, or of the file that replaces it."""
     if measurement.model or not measurement.identity["nmt"]:
         return measurement.model
     files = (measurement.content.get(kind, "") for kind in ("outputs", "scores", "relevance"))

@@ -114,7 +114,7 @@ def score(metric: Metric, measurement: Measurement, draws: Draws) -> ScoredRow:
             low, high = interval(resampled[column.name][1:])
             values |= {f"{column.name}_low": low, f"{column.name}_high": high}
     # A small sample may hold nothing to measure; `empty_draws` counts such samples.
-    # A row may lack the headline, such as a ceiling that is known of other columns alone.
+    # A row may lack the headline, such as a ceiling that only other columns have.
     headline_R = resampled.get(metric.headline.name, np.zeros(1))
     values["empty_draws"] = int(np.isnan(headline_R[1:]).sum()) if len(units) else 0
     return ScoredRow(measurement, values, signed)

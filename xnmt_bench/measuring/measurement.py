@@ -24,13 +24,13 @@ from xnmt_bench.store import Stage, file_hash, fingerprint, replacing, write_ato
 
 log = logging.getLogger(__name__)
 FOLDER = "measurements"
-FILES = "files"  # the folder of further files, beside the rows of a metric
+FILES = "files"  # the folder of further files, next to the rows of a metric
 # What was measured is in the store, so this takes moments.
 CURE = "run its train.py again, which writes the row anew"
 OK, NOT_APPLICABLE, FAILED = "ok", "n/a", "failed"
-REMARKS = ("blind", "ceiling", "capped")  # facts that stand in a column of the CSV
+REMARKS = ("blind", "ceiling", "capped")  # facts that have a column in the CSV
 SEAL = "seal"  # fingerprint of all else that describes a row
-SETTINGS = "settings"  # heads the column of what decides numbers beside a row's columns
+SETTINGS = "settings"  # heads the column of what decides numbers besides a row's columns
 # Names of some settings.
 REVERSE, EXPLAINED = "reverse system", "explained"
 TOKENIZER = "tokenizer"  # sacrebleu's, which cuts the words that are counted
@@ -40,7 +40,7 @@ SENTENCES = "sentences"  # name of a content: the suite's sentences as the syste
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a row beside what it is and its units.
+    """What is known of a row besides what it is and its units.
 
     Attributes:
         generated: its corpus was made by a program.
@@ -48,13 +48,13 @@ class Facts:
         ceiling: it searched for what the metric measures: a bound on the other rows, never ranked,
             behind them.
         alters: its explainer alters the relevance of another one: the other one's name, the
-            alteration's, and its options. Such a row stands in no table or ranking, and is there
+            alteration's, and its options. Such a row is in no table or ranking, and is there
             for `analysis=[meta]`.
-        blind_explainer: as `blind`, of an explainer that stands beside a system's row, where the
+        blind_explainer: as `blind`, of an explainer that a system's row names, where the
             row itself is ranked.
         judge: the name of its judge.
-        pivot: how its value of the pivot stands in tables; see `PivotValue`.
-        counted: it is scored on some of the decisions alone: which, how many, and of how many.
+        pivot: how tables show its value of the pivot; see `PivotValue`.
+        counted: it is scored on only some of the decisions: which, how many, and of how many.
         doubts: why its numbers mean little, a sentence each.
         omissions: what the experiment left out to be quick, a sentence each.
         capped: training ended at its cap of epochs.
@@ -62,7 +62,7 @@ class Facts:
         opened: the name that its system was opened by; empty of one that was trained here.
         versions: of the libraries that made what is behind it, by name.
         agreement: how often its system says the target's own word (`right`), and a constant guess.
-        of_metric: what its metric alone reads.
+        of_metric: what only its metric reads.
     """
 
     generated: bool = False
@@ -103,10 +103,10 @@ class Evidence:
     Attributes:
         units: one row each.
         made_by: fingerprints of the artefacts behind them, for the signature.
-        facts: what is known of the row beside its units, by name; see `Facts`.
-        settings: what decides the numbers beside the row's own settings, and is known only once
+        facts: what is known of the row besides its units, by name; see `Facts`.
+        settings: what decides the numbers besides the row's own settings, and is known only once
             they are measured.
-        files: further files, for analyses and for the page; they are copied beside the row.
+        files: further files, for analyses and for the page; they are copied next to the row.
     """
 
     units: Units
@@ -159,7 +159,7 @@ class Row:
     Attributes:
         columns: its columns.
         model: fingerprint of the NMT system, empty where there is none.
-        settings: what decides its numbers beside its columns, by name; rows that differ in one are
+        settings: what decides its numbers besides its columns, by name; rows that differ in one are
             never ranked together.
         facts: such as the doubts about its corpus, by name; see `Facts`.
         content: fingerprints of the files that it is measured from, by what they hold; a file's
@@ -212,7 +212,7 @@ class Measurement:
 
     @property
     def partial(self) -> bool:
-        """Whether it is scored on some of the decisions alone."""
+        """Whether it is scored on only some of the decisions."""
         counted = self.facts.counted
         return bool(counted) and counted["decisions"] < counted["of"]
 
@@ -346,7 +346,7 @@ def _read_description(file: Path) -> dict[str, Any]:
     """
     description = parse_json(file.read_text(encoding="utf-8"))
     if not isinstance(description, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     if description.pop(SEAL, None) != fingerprint(description):
         raise ValueError("altered since it was written")
     return description
@@ -431,7 +431,7 @@ class ScoredRow:
         return {
             **m.identity,
             "model": m.model,
-            # NaN alone differs from itself; a result without a number is an empty cell.
+            # Only NaN differs from itself; a result without a number is an empty cell.
             **{name: value for name, value in self.values.items() if value == value},
             "status": m.status,
             "remarks": " ".join(fact for fact in REMARKS if getattr(m.facts, fact)),

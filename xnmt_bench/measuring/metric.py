@@ -66,7 +66,7 @@ class Key:
         phrase: its part of a title where all rows agree, such as `k = {}`.
         usual: the value that a title leaves out.
         order: its values in reading order; None for their natural order.
-        shared: a row without a value of it stands in the tables of every value.
+        shared: a row without a value of it is in the tables of every value.
     """
 
     name: str
@@ -97,10 +97,10 @@ class Column:
         better: which way is better; None where neither is, and then no cell is bold.
         interval: whether it is shown with its bootstrap interval.
         log: whether it lives on a logarithmic scale, where differences are ratios.
-        shown: whether it stands in the table, or in the CSV alone.
+        shown: whether the table shows it, or only in the CSV.
         title: of the table of its own that it has in a metric with a pivot.
         note: under that table.
-        meaning: what it is, in words that stand beside its heading on the page.
+        meaning: what it is, in words that the page shows with its heading.
         best: the best value, beyond which none is better; None for the end of the scale.
     """
 
@@ -135,7 +135,7 @@ class Column:
         return replace(self, meaning=meaning)
 
     def of_each(self, values: Iterable[Any]) -> Iterator[Column]:
-        """Yield a copy for each value, which stands in place of `{}` in name, heading, meaning."""
+        """Yield a copy for each value, which replaces `{}` in name, heading, meaning."""
         for value in map(str, values):
             yield replace(
                 self,
@@ -171,7 +171,7 @@ class Further:
 
     Attributes:
         columns: that are known only once something was made.
-        settings: what decides its numbers beside its columns and options.
+        settings: what decides its numbers besides its columns and options.
         content: fingerprints of further files that decide the row, by what they hold.
         facts: what is known before it is measured; a failed row has them too.
     """
@@ -184,13 +184,13 @@ class Further:
 
 @dataclass(frozen=True)
 class PivotValue:
-    """How one value of a metric's pivot stands in tables.
+    """How tables show one value of a metric's pivot.
 
     Attributes:
         heading: of its column.
         order: sorts the columns; lists of the same metric hold the same types.
         precedence: lines are sorted by their best value among the columns of greatest precedence.
-        meaning: what it is, in words that stand beside its heading on the page.
+        meaning: what it is, in words that the page shows with its heading.
     """
 
     heading: str
@@ -206,19 +206,19 @@ class Metric(ABC):
         name: as in `metric=[name]` and in its files.
         title: of its table.
         note: under its table: what the numbers are, and which way is better.
-        keys: the columns that tell its rows apart, beside corpus, language pair and system.
-        columns: its results; the first stands for the metric.
+        keys: the columns that tell its rows apart, besides corpus, language pair and system.
+        columns: its results; the first is the headline.
         unit_bounds: between what the columns of its units lie, by name; see
             `Units.require_within`. Impossible units are not read.
         compared: the column whose values are ranked: explainers, or systems.
         pivot: the key whose values stand side by side in the table, if any.
         csv_only: values of the pivot that tables leave out.
         inputs: what a file can give in the system's place: `outputs`, `scores`, `relevance`.
-        needs: beside a system and its test sentences, in words, as `xnmt list metrics` says it.
-        reads_relevance: whether another tool's relevance can stand in the explainer's place, beside
+        needs: besides a system and its test sentences, in words, as `xnmt list metrics` says it.
+        reads_relevance: whether another tool's relevance can replace the explainer's, beside
             the open system.
         reads_sheets: whether it reads people's answers, `sheet.path`.
-        setting_options: options beside its columns that decide its numbers: rows that differ in
+        setting_options: options besides its columns that decide its numbers: rows that differ in
             one are never ranked together. None for all options but the columns.
         of_words: whether its numbers depend on which words an explainer names, and not only on
             how its answers change.
@@ -281,7 +281,7 @@ class Metric(ABC):
 
     @property
     def headline(self) -> Column:
-        """The result that stands for the metric."""
+        """The first result, by which rows are ranked."""
         return self.columns[0]
 
     @property
@@ -394,7 +394,7 @@ class Metric(ABC):
         return None
 
     def pivot_value(self, measurement: Measurement) -> PivotValue:
-        """Return how the row's value of the pivot stands in tables."""
+        """Return how tables show the row's value of the pivot."""
         if stored := measurement.facts.pivot:
             return PivotValue(**stored)
         # Only judges store one; any other value stands by its bare name.
@@ -422,7 +422,7 @@ class Metric(ABC):
         return iter(())
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
-        """Yield names and figures, beside the figure that every metric has."""
+        """Yield names and figures, besides the figure that every metric has."""
         return iter(())
 
 

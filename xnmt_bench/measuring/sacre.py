@@ -72,8 +72,8 @@ def warn_of_blanks(references: Sequence[str], tokenizer: str, option: str) -> No
     """
     if tokenizer in (BLANKS, "none") and lacks_blanks(references):
         log.warning(
-            "BLEU and TER cut words at blanks, and the references have none between words: name "
-            "%s by its code, such as zh, ja or th",
+            "BLEU and TER split text at spaces, but the references have no spaces: name %s by its "
+            "code, such as zh, ja or th",
             option,
         )
 

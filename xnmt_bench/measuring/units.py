@@ -54,11 +54,11 @@ class Units:
     def __post_init__(self) -> None:
         # Checked at once, since numpy would broadcast a column of one row over all units.
         if wrong := [n for n, column in self.columns.items() if len(column) != len(self)]:
-            raise ValueError(f"column {wrong[0]!r} has not one row a unit")
+            raise ValueError(f"column {wrong[0]!r} has another number of rows than there are units")
         number_U = self.number_U
         # Rows are paired by place once both hold the same numbers.
         if (number_U < 0).any() or (number_U[1:] <= number_U[:-1]).any():
-            raise ValueError("the numbers of units do not ascend from 0, each there once")
+            raise ValueError("the numbers of units should ascend from 0 without repeats")
         for name, column_U in self.columns.items():
             if column_U.dtype.kind == "f" and (infinite_U := np.isinf(column_U)).any():
                 number = self._first(infinite_U)
@@ -74,7 +74,7 @@ class Units:
         """Check that values are possible.
 
         Args:
-            bounds: by the name of a column, or by its beginning and `*`, which stands for the same
+            bounds: by the name of a column, or by its beginning and `*`, which means the same text
                 in `of`. A column without bounds has a finite number in every unit, or texts.
 
         Raises:
@@ -94,7 +94,7 @@ class Units:
             if np.isfinite(bound.low) and (out_U := column_U < bound.low * of_U - slack_U).any():
                 raise ValueError(f"column {name!r} of unit {self._first(out_U)} is too small")
             if np.isfinite(bound.high) and (out_U := column_U > bound.high * of_U + slack_U).any():
-                raise ValueError(f"column {name!r} of unit {self._first(out_U)} is too great")
+                raise ValueError(f"column {name!r} of unit {self._first(out_U)} is too large")
 
     def _first(self, marked_U: np.ndarray) -> int:
         """Return the number of the first unit that is marked."""
@@ -131,12 +131,12 @@ class Units:
         table = read_table(path)
         test_set = (table.schema.metadata or {}).get(TEST_SET.encode())
         if NUMBER not in table.column_names or test_set is None:
-            raise StoreError(f"{path}: no table of units")
+            raise StoreError(f"{path}: not a table of units")
         # Not without a copy, since booleans are packed in bits.
         arrays = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
         number_U = arrays.pop(NUMBER)
         if number_U.dtype.kind not in "iu":
-            raise StoreError(f"{path}: the column {NUMBER!r} of its units holds no whole numbers")
+            raise StoreError(f"{path}: the column {NUMBER!r} should hold whole numbers")
         try:
             return cls(test_set.decode(), number_U, arrays)
         except ValueError as error:

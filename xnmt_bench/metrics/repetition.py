@@ -76,7 +76,7 @@ class Repetition(SumMetric):
             sides = (repeated(side, functional, language) for side in (texts, references))
             counts.append([count for side in sides for count in side])
         if len(numbers) < 2 or longest < 2:
-            problem = "the test set is one document, or its documents are not known"
+            problem = "the test set has a single document, or its documents are unknown"
             raise NotApplicable(problem)
         names = ("repeated", "words", "reference_repeated", "reference_words")
         columns = dict(zip(names, np.asarray(counts, dtype=np.int64).T, strict=True))

@@ -1,4 +1,4 @@
-"""What a morphology answers: of which gender the words are that name or stand for something."""
+"""What a morphology answers: of which gender the words are that name or refer to something."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Morphology(ABC):
 
     @abstractmethod
     def gender(self, words: Sequence[str], chosen: Sequence[int]) -> GenderEvidence | None:
-        """Return the grammatical gender of what some words of a sentence name or stand for.
+        """Return the grammatical gender of what some words of a sentence name or refer to.
 
         Args:
             words: the whole sentence, which may be looked at.
@@ -90,7 +90,7 @@ class Morphology(ABC):
         Args:
             words: the whole sentence.
             chosen: places of the words that are linked to a pronoun, not all of them pronouns.
-            personal: it stands for a person, so that a masculine or neuter form is masculine.
+            personal: it refers to a person, so that a masculine or neuter form is masculine.
         """
         if not self.pronouns:
             return self.gender(words, chosen)

@@ -48,7 +48,7 @@ class MtGenderGerman(Morphology):
         if female := [token for token in linked if token.endswith("in")]:
             return GenderEvidence("f", female[0])
         tokens = TOKEN.findall(" ".join(words))
-        # Places of tokens beside a place among words, as the released rule compares them.
+        # Places of tokens and a place among words, as the released rule compares them.
         near = [
             (abs(place - min(chosen)), place, GenderEvidence(GERMAN[token.lower()], token))
             for place, token in enumerate(tokens)

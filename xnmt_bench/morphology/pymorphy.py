@@ -40,7 +40,7 @@ class Pymorphy(Morphology):
     """By the dictionary OpenCorpora, as pymorphy3 has it (MIT; the dictionary CC BY-SA 3.0).
 
     Of the linked words the first animate noun counts, else the first noun, by its likeliest parse
-    in the singular, else any word that shows a gender. What is beside it is not asked. Pronouns
+    in the singular, else any word that shows a gender. Its neighbours are not asked. Pronouns
     are looked up in a list, possessives by their possessor: `им` and `ним` are plural too, and
     `свой` agrees with what is possessed.
     """

@@ -14,7 +14,7 @@ DETERMINERS = by_form(
 )
 STRESSED = ("ama", "agua", "alma", "águila", "área")  # feminine behind `el`
 REACH = 2  # words between a determiner and its noun, at most, with the noun itself
-# The longest that fits decides; those of no gender stand for both (`la atleta`, `el atleta`).
+# The longest that fits decides; those of no gender have both (`la atleta`, `el atleta`).
 ENDINGS: dict[str, Gender | None] = {
     **dict.fromkeys(("ista", "eta", "euta", "ta", "ante", "ente")),
     **by_form("or ero ón o", "ora era iza triz esa a"),

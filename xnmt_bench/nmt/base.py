@@ -76,7 +76,7 @@ class NMTModel(nn.Module, ABC):
         """Return why it cannot read such a context; None if it can."""
         if cls.reads_separators or not (context.sentences or context.following):
             return None
-        return "knows no separator, so it reads no context"
+        return "has no separator of sentences, so it cannot read a context"
 
     def start_from(self, trained: NMTModel) -> None:
         """Take the weights of a trained model; see `fit_vocabularies` for other vocabularies.
@@ -85,7 +85,10 @@ class NMTModel(nn.Module, ABC):
             ValueError: it is of another architecture or of other sizes; the message says in what.
         """
         if type(trained) is not type(self):
-            raise ValueError(f"a {type(trained).__name__}, which {type(self).__name__} cannot take")
+            raise ValueError(
+                f"the trained system is a {type(trained).__name__}, expected a "
+                f"{type(self).__name__}"
+            )
         copy_weights(trained, self)
 
     @property
@@ -155,8 +158,8 @@ class NMTModel(nn.Module, ABC):
             NotApplicable: of this model it cannot be read.
         """
         raise NotApplicable(
-            f"the attention blocks of {type(self).__name__} cannot be read: Transformers of one "
-            "encoder and one decoder alone give them"
+            f"the attention blocks of {type(self).__name__} cannot be read; this needs a "
+            "Transformer with one encoder and one decoder"
         )
 
     def forward(self, batch: Batch) -> Tensor:
@@ -177,7 +180,7 @@ class NMTModel(nn.Module, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Whichever of the two methods stands lowest in the tree decides. A subclass that changes
-        # `logits` alone must not answer with the parts of the class above it.
+        # `logits` must not answer with the parts of the class above it.
         of = next(c for c in cls.__mro__ if vars(c).keys() & {"logits", "logit_parts"})
         if "logit_parts" not in vars(of):  # parts of what a subclass has other logits for
             cls.logit_parts = NMTModel.logit_parts  # type: ignore[method-assign]
@@ -212,14 +215,14 @@ class NMTModel(nn.Module, ABC):
         choices, log_p = (torch.cat(x).view(states.shape[:-1]) for x in zip(*parts, strict=True))
         return choices, log_p
 
-    def _asked(self, flat: Tensor, beside: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield states that the output layer reads at once, and the tensors beside them."""
+    def _asked(self, flat: Tensor, paired: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield states that the output layer reads at once, and the tensors that go with them."""
         # Parts of V keep memory small however many states there are; whole logits have to be
         # bounded by rows.
         has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
         parts = flat.device.type == "cpu" and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
-        return zip(flat.split(rows), beside.split(rows), strict=True)
+        return zip(flat.split(rows), paired.split(rows), strict=True)
 
 
 def copy_weights(trained: NMTModel, fresh: NMTModel) -> None:

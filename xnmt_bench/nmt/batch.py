@@ -30,7 +30,7 @@ class Batch:
         labels_BT: the label of each step, f(c_t) or another; None until they are decided.
         draft_BU: a first translation of the current sentence, for models that read one too.
         gold: the annotation of each pair, for the explainers that ask for it.
-        words: beside it, the word of each source id and of each target id of each pair, which the
+        words: for it, the word of each source id and of each target id of each pair, which the
             annotation counts from 0; below 0 for ids of no word of the current sentence.
         forced: a model's pass over these sentences, from which others go on.
     """
@@ -84,7 +84,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the same batch on a device."""
-        # A copy that does not block is safe from pinned memory alone.
+        # A copy that does not block is safe only from pinned memory.
         return self._changed(lambda x: x.to(device, non_blocking=x.is_pinned()))
 
     def pin_memory(self) -> Batch:

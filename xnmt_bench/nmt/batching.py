@@ -88,7 +88,7 @@ class PairBatches(IterableDataset):
             lengths = np.maximum(split.source.lengths(), split.target.lengths())
             batches = buckets(lengths, order, batch_tokens)
         else:
-            # By targets alone: markers lengthen sources.
+            # Only by targets: markers lengthen sources.
             batches = equal_batches(split.target.lengths(), order, rows)
         # Out of their order by length, which would be a curriculum.
         self.indices = [batches[i] for i in rng.permutation(len(batches))] if rng else batches

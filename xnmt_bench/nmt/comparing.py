@@ -44,7 +44,7 @@ class Comparison:
 
     @property
     def units_G(self) -> np.ndarray:
-        """The unit of each group, numbered as they first stand in the set."""
+        """The unit of each group, numbered as they first occur in the set."""
         numbers: dict[str, int] = {}
         # Numbered over the whole set and cut afterwards, so that a unit has the same number
         # under either rule for `ties`. Two systems can then be paired.
@@ -114,7 +114,9 @@ def compare(contrastive_set: ContrastiveSet, ties: Ties = "wrong") -> Comparison
         else:
             emptied.append(contrastive_set.number(index))
     if not groups:
-        raise XnmtError(f"contrastive set {contrastive_set.name}: there is nothing to compare")
+        raise XnmtError(
+            f"contrastive set {contrastive_set.name}: no group has two different variants"
+        )
     return Comparison(contrastive_set, groups, kept, left_out, emptied)
 
 

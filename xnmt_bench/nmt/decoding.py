@@ -33,7 +33,7 @@ def translate(
     device = device_of(model)
     source_BS = pad(sources, device)
     inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)], device)
-    # BOS alone stands for the inputs: a reader makes its own layout.
+    # BOS replaces the inputs: a reader makes its own layout.
     one_BT = source_BS.new_ones(len(sources), 1)
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)

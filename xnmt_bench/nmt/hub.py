@@ -43,5 +43,5 @@ def download(path: str, patterns: Sequence[str]) -> Path:
         return Path(snapshot_download(path, allow_patterns=list(patterns)))
     except Exception as error:  # the hub's client raises many kinds of errors
         names = ", ".join(shipped_names())
-        missing = f"no such folder, no shipped system ({names}), nor on the hub"
+        missing = f"neither a folder, a shipped system ({names}) nor a model on the hub"
         raise XnmtError(f"{path}: {missing}: {refusal(error)}") from None

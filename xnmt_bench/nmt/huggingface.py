@@ -6,6 +6,7 @@ they are there, and language codes and task prefixes stand around the sentence a
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -64,10 +65,10 @@ def open_huggingface(
             embeddings are not the same function.
     """
     if family not in FAMILIES:
-        raise XnmtError(f"no family {family!r}; there are {', '.join(FAMILIES)}")
+        raise XnmtError(f"unknown family {family!r}; choose one of {', '.join(FAMILIES)}")
     if family == "t5" and prefix is None:
         raise XnmtError(
-            "T5 is told its task: give nmt.reader.prefix, such as "
+            "T5 reads its task before each source: give nmt.reader.prefix, such as "
             '"translate English to German: ", or an empty one'
         )
     folder, tokenizer, model = read_folder(path, family)
@@ -91,8 +92,8 @@ def open_huggingface(
     never = [ids[0] for ids in bad_words if len(ids) == 1 and ids[0] < target_size]
     start = frame.before_target[-1]  # the last input before the first word plays BOS
     if start >= target_size:
-        problem = f"its decoder starts with id {start}, and it has ids up to {target_size - 1}"
-        raise XnmtError(f"{path}: {problem}; mend decoder_start_token_id in config.json")
+        problem = f"its decoder starts with id {start}, but its ids end at {target_size - 1}"
+        raise XnmtError(f"{path}: {problem}; correct decoder_start_token_id in config.json")
     target_ids = Renumbering(target_size, pad, unk, start, eos, never)
     target_code = read_target_code(prefix) if target_codes else None
     source = HubSubwords(tokenizer, "text", source_ids, texts, target_code)
@@ -150,6 +151,9 @@ class HuggingFaceModel(NMTModel):
     ) -> None:
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
+        # What the installed version calls the keys and values that the decoder keeps.
+        arguments = inspect.signature(model.get_decoder().forward).parameters
+        self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         # Of the others, positions are computed for any length.
         has_table = model.config.model_type in ("marian", "mbart")
         self._table_size = model.config.max_position_embeddings if has_table else None
@@ -184,7 +188,7 @@ class HuggingFaceModel(NMTModel):
         encoded, _ = self._encode(source_BSD, layout, output_attentions=True)
         words = self._words(layout)
         weights = torch.stack(encoded.attentions, dim=1)[..., words, words]
-        # What follows the source stands in the padding of shorter rows.
+        # What follows the source is in the padding of shorter rows.
         return weights * layout.mask_BS[:, None, None, None]
 
     @property
@@ -228,7 +232,7 @@ class HuggingFaceModel(NMTModel):
         framed, words = self._framed, self._words(encoding.layout)
         cross = torch.stack(decoded.cross_attentions, dim=1)[..., framed:, words]
         prefix = torch.stack(decoded.attentions, dim=1)[..., framed:, framed:]
-        # What follows the source stands in the padding of shorter rows.
+        # What follows the source is in the padding of shorter rows.
         cross = cross * encoding.mask_BS[:, None, None, None]
         return AttentionWeights(cross, prefix, decoded.last_hidden_state[:, framed:])
 
@@ -340,8 +344,8 @@ class HuggingFaceModel(NMTModel):
             # Asked this way round, since not a number is not close either.
             if not difference <= TOLERANCE * their_logits.abs().max():
                 raise XnmtError(
-                    f"{type(self.model).__name__}: from ids and from their embeddings this model "
-                    "is not the same function, so its explanations would be of another"
+                    f"{type(self.model).__name__}: the model gives other logits from embeddings "
+                    "than from ids, so explanations would not be of what translates"
                 )
 
 
@@ -361,7 +365,7 @@ class HuggingFacePrefix(Prefix):
 
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
-        kept = {"past_key_values": self._kept, "use_cache": True}
+        kept = {self.model.cache_argument: self._kept, "use_cache": True}
         decoded = self.model._decode(self.encoding, input_BXD, framed=not self.steps, **kept)
         self.steps += input_BXD.shape[1]
         return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]

@@ -62,7 +62,7 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
         if model_type != FAMILIES[family]:
             families = ", ".join(FAMILIES)
             raise XnmtError(
-                f"{path}: a model of type {model_type}, not of {family}; there are {families}"
+                f"{path}: a model of type {model_type}, not {family}; known are {families}"
             )
         if missing := _missing_files(folder, family):
             problem = f"the files of its tokenizer are missing: {', '.join(missing)}"
@@ -85,7 +85,7 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
     # What is missing would be left at random, and explained as if it had been learnt.
     if wrong := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
         lacking = ", ".join(wrong[:5])
-        raise XnmtError(f"{path}: the weights lack {lacking}, or have it in other sizes")
+        raise XnmtError(f"{path}: the weights {lacking} are missing or have another shape")
     if getattr(tokenizer, "separate_vocabs", False):
         raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
     _refuse_further_ids(path, tokenizer, model)

@@ -20,7 +20,7 @@ def set_languages(
     """Give a multilingual tokenizer its languages.
 
     Returns:
-        The tokenizer's codes of them; None where it knows one pair alone.
+        The tokenizer's codes of them; None where it knows only one pair.
 
     Raises:
         XnmtError: a language is not given, or the model does not know it.
@@ -31,12 +31,12 @@ def set_languages(
         if not hasattr(tokenizer, attribute):
             continue
         if language is None:
-            raise XnmtError(f"this model knows many languages: give nmt.reader.{name}")
+            raise XnmtError(f"this model reads many languages: give nmt.reader.{name}")
         if (code := _complete(language, codes)) is None:
             longer = sorted(code for code in codes if code.startswith(f"{language}_"))
-            available = f"; there are {', '.join(longer)}"
-            advice = available if longer else ", which needs a code of its own"
-            raise XnmtError(f"nmt.reader.{name}={language} is no language of this model{advice}")
+            available = f"; did you mean {' or '.join(longer)}?"
+            advice = available if longer else "; give its code as the model writes it"
+            raise XnmtError(f"nmt.reader.{name}={language}: the model has no such language{advice}")
         setattr(tokenizer, attribute, code)
     chosen = [getattr(tokenizer, attribute, None) for attribute, _, _ in sides]
     return (str(chosen[0]), str(chosen[1])) if all(chosen) else None
@@ -91,7 +91,7 @@ def write_target_code(codes: set[str], prefix: str | None, target: str | None) -
     name = _complete((target or "").strip("<>"), names)
     if in_prefix and name and in_prefix[1] != f">>{name}<<":
         both = f"nmt.reader.prefix={prefix!r}, and nmt.reader.target_language={target}"
-        raise XnmtError(f"{both}: this model writes one language at a time")
+        raise XnmtError(f"{both}: these name two languages; give one")
     if in_prefix and in_prefix[1] in codes:
         return prefix.lstrip()  # type: ignore[union-attr]
     if in_prefix or name is None:

@@ -130,14 +130,16 @@ def find_frame(
     before, after = _around(tokenizer, "text")
     target_before, target_after = _around(tokenizer, "text_target")
     if after[:1] != [eos] or target_after[:1] != [eos]:
-        raise XnmtError(f"{type(tokenizer).__name__} does not close a sentence with EOS")
+        raise XnmtError(
+            f"{type(tokenizer).__name__} does not end a sentence with EOS, which is needed here"
+        )
     if prefix:
         before += _prefix_ids(tokenizer, prefix)
     if config.model_type == "mbart" and len(target_after) > 1:
         # The language code behind the target turns to the front, and nothing stands before it.
         return Frame(before, after[1:], target_after[1:])
     if config.decoder_start_token_id is None:
-        raise XnmtError("config.json: no decoder_start_token_id")
+        raise XnmtError("config.json: decoder_start_token_id is missing")
     start = config.decoder_start_token_id
     return Frame(before, after[1:], [start, *target_before, *target_after[1:]])
 

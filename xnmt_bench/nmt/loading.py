@@ -92,7 +92,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
         pair = languages["source"], languages["target"]
         clusters = description.get("marked_clusters", 0)
         if not isinstance(clusters, int):
-            raise TypeError(f"marked_clusters is {clusters!r}")
+            raise TypeError(f"marked_clusters is {clusters!r}, not a number")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{named}: no NMT model is here{_other_family(folder)}") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -118,7 +118,7 @@ def load_model(path: str | Path, device: Device = "cpu") -> NMTModel:
     if code := code_of_plug_in(type(model)):
         model.fingerprint = fingerprint({"system": model.fingerprint, "code": code})
     model.languages = pair
-    # Explained weights never learn; gradients are taken of embeddings alone.
+    # Explained weights never learn; gradients are taken only of embeddings.
     return move(model.eval().requires_grad_(False), find_device(device))
 
 
@@ -137,13 +137,13 @@ def shipped_names() -> list[str]:
 def _other_family(folder: Path) -> str:
     """Return a hint where a folder or file holds a model of another toolkit."""
     if folder.suffix == ".pt":
-        return "; a fairseq checkpoint is opened by nmt=fairseq"
+        return "; open a fairseq checkpoint with nmt=fairseq"
     try:
         described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         family = described["model_type"].replace("m2m_100", "m2m100 (or nllb)")
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return ""
-    return f"; config.json is of a model of Hugging Face transformers: choose nmt={family}"
+    return f"; config.json describes a Hugging Face model: choose nmt={family}"
 
 
 def system_id(folder: Path) -> str:

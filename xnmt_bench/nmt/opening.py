@@ -58,7 +58,7 @@ def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
         # Python names an argument that a reader lacks. Any other TypeError has another cause.
         slip = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if slip and slip[1] in options:
-            raise XnmtError(f"{path}: no option {slip[1]!r} of {family}") from None
+            raise XnmtError(f"{path}: a {family} model has no option {slip[1]!r}") from None
         raise
     languages = model.languages or (options.get("source_language"), options.get("target_language"))
     pair = f", {languages[0]} to {languages[1]}" if all(languages) else ""
@@ -78,10 +78,12 @@ def find_family(path: str) -> str:
     if folder.suffix in CHECKPOINTS:
         return "fairseq"
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise StoreError(f"{path}: no NMT model is here: neither model.json nor config.json")
+        raise StoreError(
+            f"{path}: no NMT model is here: the folder has neither model.json nor config.json"
+        )
     if folder.is_file():
         raise XnmtError(
-            f"{path}: a file of no kind that can be read; "
+            f"{path}: not a kind of file that can be read; "
             "give a folder that save_pretrained wrote, or a fairseq checkpoint (.pt)"
         )
     refuse_missing_path(path)
@@ -98,11 +100,11 @@ def _hugging_face_family(path: str, folder: Path) -> str:
     tokenizer = _read_json(folder / "tokenizer_config.json").get("tokenizer_class")
     model_type = _read_json(folder / "config.json").get("model_type")
     if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
-        return "nllb"  # it differs from M2M100 by its tokenizer alone
+        return "nllb"  # it differs from M2M100 only by its tokenizer
     if model_type not in FAMILIES:
         families = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
         kind = f"a model of type {model_type}" if model_type else "config.json has no model_type"
-        raise XnmtError(f"{path}: {kind}; these can be read: {families}")
+        raise XnmtError(f"{path}: {kind}; types that can be read: {families}")
     return FAMILIES[model_type]
 
 
@@ -115,7 +117,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise XnmtError(f"{file}: not readable: {error}") from None
     if not isinstance(content, dict):
-        raise XnmtError(f"{file}: not a description of a model")
+        raise XnmtError(f"{file}: does not describe a model")
     return content
 
 
@@ -123,7 +125,9 @@ def _open(path: str, family: str, options: dict[str, Any]) -> NMTModel:
     """Open a model of a family, which `find_family` found."""
     if family == "native":
         if options:
-            raise XnmtError(f"{path}: a system of this project takes no {min(options)}")
+            raise XnmtError(
+                f"{path}: this is a system of xnmt_bench, which has no option {min(options)}"
+            )
         return load_model(path)
     if family == "fairseq":
         from xnmt_bench.nmt.fairseq.opening import open_fairseq

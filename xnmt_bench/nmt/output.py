@@ -139,5 +139,5 @@ class _Seen:
         # all.
         shares_RX = (greatest_RX - greatest_R[:, None]).exp() * torch.stack(self._sums, dim=1)
         label_R = choice_RX.amax(1) if self._labels_R is None else self._label_R
-        # Logits are subtracted first: beside them what a sure label lacks would be rounded away.
+        # Logits are subtracted first: rounding of large ones would lose what a sure label lacks.
         return (label_R - greatest_R) - shares_RX.sum(1).log()

@@ -30,7 +30,7 @@ class SwitchedOff:
         model: whose embeddings.
         batch: the sentences.
         removal: what replaces an embedding, see `replacement`. With `attention` that is zero, and
-            no state attends to the word, in any layer. Zero is needed beside it: the input of a
+            no state attends to the word, in any layer. Zero is needed too: the input of a
             word is where the next one is predicted, and its state would go on to hold the word.
 
     Attributes:
@@ -42,7 +42,9 @@ class SwitchedOff:
 
     def __init__(self, model: NMTModel, batch: Batch, removal: Removal = "zero") -> None:
         if removal == "attention" and not model.hides_words:
-            raise NotApplicable("removal=attention: its attention cannot leave a word out")
+            raise NotApplicable(
+                "removal=attention: this model cannot leave words out of its attention"
+            )
         self._model, self._layout = model, batch.layout
         self._special: tuple[Tensor, Tensor] | None = None
         if removal == "attention":
@@ -92,7 +94,7 @@ def is_special(ids: Tensor) -> Tensor:
 
 
 def replacement(model: NMTModel, side: int, removal: Literal["mean", "unk"]) -> Tensor:
-    """Return what stands in the place of a word that is switched off, (D,).
+    """Return what replaces a word that is switched off, (D,).
 
     Args:
         model: whose embeddings.

@@ -21,7 +21,7 @@ from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 
 UPDATES_A_VALIDATION = 500  # of a training of so many updates, unless configured
-TOGETHER = "together"  # the sum of what is looked at beside the loss
+TOGETHER = "together"  # the sum of what is looked at besides the loss
 
 
 class NMTTraining(SeededModule):
@@ -43,7 +43,7 @@ class NMTTraining(SeededModule):
             train: what it learns from.
             valid: what it is validated on.
             options: what decides the weights.
-            looked_at: what is computed of the model after each epoch beside the loss, from 0 to
+            looked_at: what is computed of the model after each epoch besides the loss, from 0 to
                 100, the greater the better; training then stops by these.
             validate_every: how many steps an epoch of the trainer has, which it ends by validating
                 and keeping what it takes to go on; None for a pass over the training split.
@@ -187,6 +187,9 @@ def _steps_of_pass(batches: PairBatches, options: NMTTrainingOptions) -> int:
         XnmtError: there are fewer batches than a step takes.
     """
     if len(batches) < options.batches:
-        problem = f"a pass has {len(batches)}, of up to {options.batch_tokens} tokens each"
+        problem = (
+            f"more than the {len(batches)} batches of an epoch, of up to {options.batch_tokens} "
+            "tokens each"
+        )
         raise XnmtError(f"nmt.training.batches={options.batches}: {problem}")
     return len(batches) // options.batches

@@ -16,7 +16,7 @@ Stops = Annotated[Sequence[Literal["loss", "bleu", "contrastive"]], Field(min_le
 
 @dataclass(frozen=True)
 class NMTTrainingOptions:
-    """What decides the weights beside the data.
+    """What decides the weights besides the data.
 
     Attributes:
         batch_tokens: rows times longest pair of a batch.

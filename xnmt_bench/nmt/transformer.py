@@ -31,7 +31,7 @@ def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
 
 
 class Memory(NamedTuple):
-    """What a layer attends to beside its own side.
+    """What a layer attends to besides its own side.
 
     Attributes:
         keys_values: of it, from `key_value`; (B, S, 2D).
@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
             drop = self.dropout if self.training else 0.0
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop)
         else:
-            # Without dropout: weights are wanted in evaluation mode alone.
+            # Without dropout: weights are wanted only in evaluation mode.
             weights.append(energies(q, k, mask).softmax(-1))
             mixed = weights[-1] @ v
         return self.join_heads(mixed)
@@ -153,7 +153,7 @@ class Layer(nn.Module):
         Args:
             x: states of this side, (B, T, D).
             mask: True where a state may attend to another of this side.
-            memories: what is attended to beside it; in a decoder, the other side.
+            memories: what is attended to besides it; in a decoder, the other side.
             self_weights: where the weights of attention to this side are appended, or None.
             grown: gives, for the keys and values of these states, those of earlier ones too.
         """
@@ -182,7 +182,7 @@ class Layer(nn.Module):
         Args:
             x_BQD: states of this side.
             mask: True where a state may attend to another of this side.
-            memories: what is attended to beside it; in a decoder, the other side.
+            memories: what is attended to besides it; in a decoder, the other side.
         """
         blocks = []
         attended = [(self.self_attention, None), *zip(self.attentions, memories, strict=True)]

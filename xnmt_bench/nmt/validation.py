@@ -1,4 +1,4 @@
-"""What training may look at beside its loss: BLEU or chrF, and accuracy on contrastive sets."""
+"""What training may look at besides its loss: BLEU or chrF, and accuracy on contrastive sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ValidationQuality:
     """BLEU of a split, greedy, behind the references of its context; of subwords put together.
 
     It tells epochs apart; what is reported of a system is `metric=[quality]`. Of a language that no
-    tokenizer cuts into words, as Thai, it is chrF: 4-grams of characters alone say little of words.
+    tokenizer cuts into words, as Thai, it is chrF: 4-grams of characters say little of words.
 
     Args:
         valid: the split.

@@ -31,7 +31,7 @@ class StoredClusters(Resolver):
     Args:
         store: where the clusters lie.
         corpus: whose training split is resolved; its source is English.
-        resolver: decides by the text alone.
+        resolver: decides only by the text.
     """
 
     def __init__(self, store: Store, corpus: Corpus, resolver: Resolver) -> None:

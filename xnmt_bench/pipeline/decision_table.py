@@ -71,7 +71,7 @@ def store_decisions(
         shard: parts in a shard.
         sentences: of the test set, from the first.
         version: of `compute`; see `Store.stage`.
-        recipe: what decides the numbers beside the system and the sentences.
+        recipe: what decides the numbers besides the system and the sentences.
     """
     read = _Parts(parts, shard)
 
@@ -114,5 +114,5 @@ def load_decisions(artefact: Stage, names: Sequence[str] | None = None) -> Colum
 
 
 def _join(tables: Sequence[pa.Table]) -> pa.Table:
-    # Empty lists alone have no type, and some shards lack a column.
+    # A column of only empty lists has no type, and some shards lack a column.
     return pa.concat_tables(tables, promote_options="default")

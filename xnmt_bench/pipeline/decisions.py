@@ -173,7 +173,7 @@ class Decisions(Lazy):
 def _words(
     side: EncodedSide, sentences: int, special: tuple[int, ...]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return ids and positions of the words of each sentence that may stand in a rule."""
+    """Return ids and positions of the words of each sentence that may be in a rule."""
     words = []
     for i in range(sentences):
         ids = side[i]

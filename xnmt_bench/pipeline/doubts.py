@@ -44,7 +44,7 @@ def about_texts(
     yield from about_pairs(pairs, texts, learnt, store, thresholds)
     gold = [s.gold.possible for s in sentences if s.gold]
     if thresholds.gold_shift is not None and counts_from_one(gold):
-        yield "no gold link is of a first word: does the file count from 1, and was it read from 0?"
+        yield "no gold link has word 0: does the file count words from 1?"
 
 
 def about_pairs(
@@ -54,7 +54,7 @@ def about_pairs(
     store: Store,
     thresholds: DoubtSettings,
 ) -> Iterator[str]:
-    """Yield doubts about test pairs: they stand in training, or the system cannot read them.
+    """Yield doubts about test pairs: they are also training pairs, or the system cannot read them.
 
     Args:
         pairs: sources and targets, as the system's corpus is written.
@@ -91,8 +91,8 @@ def about_pairs(
         if exceeds(facts["avoidable"][side] / facts["subwords"][side], thresholds.avoidable):
             yield (
                 f"{facts['avoidable'][side]} of {facts['subwords'][side]} subwords of the {side} "
-                "side are unknown by their cut alone: was the system trained on text cut with a "
-                f"vocabulary (nmt.reader.{side}_vocabulary) or glossaries?"
+                "side are unknown only because words are cut differently: was the training text "
+                f"cut with a vocabulary (nmt.reader.{side}_vocabulary) or glossaries?"
             )
     if thresholds.swapped is not None and facts["swapped"] < thresholds.swapped:
         yield (
@@ -121,7 +121,7 @@ def _coverage(
 
     Returns:
         By side the share of `unknown` ones, how many are `avoidable` by another cut, and how many
-        `subwords` there are; and `swapped`, subwords by the other side's vocabulary beside these.
+        `subwords` there are; and `swapped`, subwords by the other side's vocabulary over these.
     """
     unknown, avoidable, length = {}, {}, dict[str, int]()
     other_length = 0
@@ -151,7 +151,7 @@ def about_decisions(
 
     Args:
         label_N: what the system decides.
-        gold_N: the word that stands in the target there.
+        gold_N: the word that the target has there.
         thresholds: the configuration's `doubts`.
     """
     alike = np.bincount(label_N).max() / len(label_N)  # share of the most frequent label

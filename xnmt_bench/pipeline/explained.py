@@ -90,12 +90,12 @@ class Explained(Lazy):
         name = self._configured.name
         phi = instantiate(f"explainer {name!r}", self._configured.phi)
         if not isinstance(phi, Explainer):
-            raise XnmtError(f"explainer {name!r}: {type(phi)} is no Explainer")
+            raise XnmtError(f"explainer {name!r}: {type(phi)} is not a subclass of Explainer")
         return phi
 
     @property
     def bare_name(self) -> str:
-        """The explainer's name alone, for lines of progress."""
+        """Only the explainer's name, for lines of progress."""
         return self._configured.name
 
     @cached_property
@@ -135,7 +135,7 @@ class Explained(Lazy):
 
     @cached_property
     def teachable(self) -> bool:
-        """Whether the explainer speaks of the training sentences, so that a proxy can learn."""
+        """Whether a proxy can learn: the explainer gives relevance for training sentences."""
         return not self.explainer.needs_gold or bool(self.texts.gold("train"))
 
     @cached_property
@@ -186,7 +186,7 @@ class Explained(Lazy):
         source_alone: bool = False,
         keep_relevance: bool = False,
     ) -> Stage:
-        """Return rules of a split, and whole relevance beside those of the test set.
+        """Return rules of a split, and for the test set whole relevance too.
 
         Args:
             scenario: where contexts and labels come from.
@@ -200,7 +200,7 @@ class Explained(Lazy):
         """
         explainer = self.explainer  # asked first: a wrong name shows before anything is made
         if scenario == REAL and explainer.needs_gold:
-            raise NotApplicable("the annotation is of the reference, not of the translation")
+            raise NotApplicable("gold annotation exists for references only, not for translations")
         if scenario != TEACHER_FORCING and explainer.against_gold:
             raise NotApplicable("foil=gold: in this scenario every label is the target's own word")
         count, extraction = self.decisions.count(name), self.decisions.extraction
@@ -288,7 +288,7 @@ class Explained(Lazy):
         source_alone: bool = False,
         keep_relevance: bool = True,
     ) -> None:
-        """Write the rules of a split's first sentences, and whole relevance beside them, if wanted.
+        """Write the rules of a split's first sentences, and whole relevance too, if wanted.
 
         The arguments are those of `extract`, and `rules`; the model is `system.model`.
         """
@@ -321,16 +321,19 @@ class Explained(Lazy):
 
     def _refuse_gold_foil(self) -> None:
         if self.explainer.against_gold:
-            raise NotApplicable("foil=gold says nothing of steps that are right")
+            raise NotApplicable("foil=gold has no foil where the system says the target's own word")
 
     def _refuse_other_labels(self, rules: Path, name: Split) -> None:
         """Raise NotApplicable unless every label is the target's own word, as in the file."""
         other_N = np.concatenate([differs_from_gold(path) for path in shards(rules, name)])
         if other_N.any():
-            counted = f"of {other_N.sum():,} of {len(other_N):,} decisions"
-            problem = f"it explains the targets' own words, but the system's choice {counted} is"
-            advice = "take the system's own translations as the corpus's targets"
-            raise NotApplicable(f"{problem} another word; {advice}")
+            counted = f"{other_N.sum():,} of {len(other_N):,} decisions"
+            problem = (
+                "the file explains the targets' words, but the system decides otherwise in "
+                f"{counted}"
+            )
+            advice = "make the system's own translations the targets of the corpus"
+            raise NotApplicable(f"{problem}; {advice}")
 
     def relevance(
         self, scenario: Scenario, source_alone: bool = False, name: Split = EVALUATED

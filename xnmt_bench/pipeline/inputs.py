@@ -33,10 +33,10 @@ def _numbers(path: Path) -> np.ndarray:
         try:
             numbers.append(parse_number(text))
         except ValueError:
-            raise DataError(path, number, f"{text!r} is no number") from None
+            raise DataError(path, number, f"{text!r} is not a number") from None
         # Infinite scores would compare, and hide a system that fails.
         if not np.isfinite(numbers[-1]):
-            raise DataError(path, number, f"{text} is no finite number")
+            raise DataError(path, number, f"{text} is not a finite number")
     return np.asarray(numbers)
 
 
@@ -69,7 +69,7 @@ class InputFile:
         format: how it is written.
         name: what it is called in results.
         beside: further files of a dump's, by what they hold (`source`, `target`).
-        reading: further options that decide what is read; files stand in them by their bytes.
+        reading: further options that decide what is read; they hold files by their bytes.
     """
 
     kind: str
@@ -136,7 +136,7 @@ class InputFile:
         """What reads another tool's dump; None where it is this project's relevance.
 
         Raises:
-            XnmtError: a file beside it is missing, or one too many.
+            XnmtError: a further file is missing, or one too many.
         """
         if self.kind != "relevance" or self.format == RULES:
             return None

@@ -36,6 +36,7 @@ from xnmt_bench.registry import instantiate
 from xnmt_bench.rules.extract import GOLDEN, REAL, Scenario
 from xnmt_bench.rules.table import is_finished, read_columns, shard_paths, write_shard
 from xnmt_bench.store import Stage, Store, fingerprint
+from xnmt_bench.sweep import log_once
 from xnmt_bench.trainer import TrainerOptions
 
 log = logging.getLogger(__name__)
@@ -140,14 +141,14 @@ class Job(Lazy):
 
     @cached_property
     def doubts(self) -> list[str]:
-        """Why numbers on the corpus mean little, if they do; nothing where files stand for it."""
+        """Why numbers on the corpus mean little, if they do; nothing where files replace it."""
         if self.from_files:
             return []
         learnt = self.system.learnt_texts
         doubts = list(about_texts(self.texts, learnt, self.store, self.settings.doubts))
         for doubt in doubts:
             # At once: what comes behind may take hours.
-            log.warning("caution: %s: %s", self.corpus.name, doubt)
+            log_once(log, logging.WARNING, f"caution: {self.corpus.name}: {doubt}")
         return doubts
 
     def doubts_of(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -219,7 +220,7 @@ class Job(Lazy):
             input_file.counted(len(numbers), len(pairs), "pairs to be scored")
             return numbers if self.settings.scores.higher_is_better else -numbers
         scores = read_table(self.scored(pairs).path / "scores.parquet")
-        # Sums are stored, and lengths beside them, so that both normalisations are one artefact.
+        # Sums and lengths are stored, so that both normalisations are one artefact.
         log_p_N = scores["log_probability"].to_numpy()
         return log_p_N / scores["ids"].to_numpy() if normalise else log_p_N
 
@@ -231,7 +232,9 @@ class Job(Lazy):
         """
         system, room = self.system, Room(self.settings.rules.batch_tokens, cpu=1024, each=2**20)
         if system.markers.are_gold:
-            raise NotApplicable("nmt.coreference.read=gold: these texts have no annotation")
+            raise NotApplicable(
+                "nmt.coreference.read=gold: these texts have no annotated coreference"
+            )
         passages = (p if isinstance(p, Passage) else Passage(*p) for p in pairs)
         read = [passage.read(system.context) for passage in passages]
 
@@ -312,10 +315,13 @@ class Job(Lazy):
         """
         if input_file := self.input_file("relevance"):
             if split != EVALUATED:
-                raise NotApplicable("relevance.path is of the test set, and this learns from more")
+                raise NotApplicable(
+                    "relevance.path covers the test set only, but this needs relevance of the "
+                    "training split"
+                )
             if input_file.dump is not None:
-                problem = f"relevance.format={input_file.format} is another tool's weights"
-                raise NotApplicable(f"{problem}, which it has for source words only")
+                problem = f"relevance.format={input_file.format} has weights of source words only"
+                raise NotApplicable(f"{problem}; this needs the prefix too")
             return Relevances(input_file.fingerprint, input_file.read)
         explained, scenario = self._decided(scenario, corpus, targets)
         return explained.relevance(scenario, source_alone, split)
@@ -358,7 +364,7 @@ class Job(Lazy):
             "lang_pair": lang_pair(self.corpus),
             "nmt": input_file.name
             if input_file
-            else self.system.name,  # a file stands for its writer
+            else self.system.name,  # a file is named for its writer
         }
 
     def explained_identity(self) -> dict[str, Any]:
@@ -394,7 +400,7 @@ class Job(Lazy):
 
     @property
     def model_id(self) -> str:
-        """The fingerprint of the system that is measured; empty where files stand for it."""
+        """The fingerprint of the system that is measured; empty where files replace it."""
         return "" if self.from_files else self.system.fingerprint
 
     @property

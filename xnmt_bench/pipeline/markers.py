@@ -87,7 +87,9 @@ class Markers(Lazy):
         if not self.resolved_by:
             return text
         if self.are_gold:
-            raise XnmtError("nmt.coreference.read=gold: a bare sentence has no annotation")
+            raise XnmtError(
+                "nmt.coreference.read=gold: a single sentence has no annotated coreference"
+            )
         return self._mark_all([text])[text]
 
     def mark_passages(self, passages: Iterable[Passage]) -> list[Passage]:

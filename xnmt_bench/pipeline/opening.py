@@ -12,6 +12,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.pipeline.settings import SystemSettings
 from xnmt_bench.registry import instantiate
+from xnmt_bench.sweep import log_once
 
 if TYPE_CHECKING:
     from xnmt_bench.nmt.huggingface import HuggingFaceModel
@@ -68,13 +69,14 @@ def open_system(
         pairs = (model.languages, languages(corpus))
         if pairs[0] not in (None, pairs[1]):
             translated, others = (" to ".join(pair) for pair in pairs if pair)
-            there = f"translates {translated}, and the corpus {corpus.name} is {others}"
+            there = f"translates {translated}, but the corpus {corpus.name} is {others}"
             raise XnmtError(f"{name} {there}")
     problem = unlike(settings.context.trained, model.trained_context)
     if problem := problem or model.refuses(context):
         raise XnmtError(f"{name} {problem}")
     if model.languages:
-        log.info("%s reads %s and writes %s: %s", name, *model.languages, path)
+        source, target = model.languages
+        log_once(log, logging.INFO, f"{name} reads {source} and writes {target}: {path}")
     return model
 
 
@@ -101,7 +103,7 @@ def unlike(configured: Context, trained: Context | None) -> str | None:
         configured_value, trained_value = getattr(configured, name), getattr(trained, name)
         was = f"was trained with nmt.context.{name}={trained_value}"
         if configured_value > trained_value:
-            return f"{was}, and cannot read {configured_value}"
+            return f"{was}, so it cannot read {configured_value}"
         if configured_value < trained_value:
             fewer = f", and nmt.context.read={configured_value} to read fewer"
             return f"{was}: give that{fewer if name == 'sentences' else ''}"

@@ -42,7 +42,7 @@ FARTHEST = 3  # sentences back that a context may begin
 
 @dataclass(frozen=True)
 class Outputs:
-    """Translations of a test set, as words between blanks, beside what they are translations of.
+    """Translations of a test set, as words between blanks, with what they are translations of.
 
     Attributes:
         corpus: where the sentences are from.
@@ -111,7 +111,9 @@ class Translations(Lazy):
         path, number_N = artefact.path / "test.txt", texts.split("test").number
         translations = _lines(path)
         if len(translations) != len(number_N):
-            raise StoreError(f"{path}: {len(translations)} lines, but {len(number_N)} sentences")
+            raise StoreError(
+                f"{path}: {len(translations)} lines, but the test set has {len(number_N)} sentences"
+            )
         return Outputs(
             texts.corpus,
             texts.test_set,
@@ -137,13 +139,16 @@ class Translations(Lazy):
             return split.taken(np.arange(sentences))
         kept = np.flatnonzero(self._readable(target)[:sentences])
         if not len(kept):
-            raise XnmtError(f"{self.system.name}: no translation of the {name} split can be read")
+            raise XnmtError(
+                f"{self.system.name}: every translation of the {name} split is empty or too long "
+                "to be read"
+            )
         return split.taken(kept)
 
     def _readable(self, target: EncodedSide) -> np.ndarray:
         """Return which translations have a word and are as short as the system reads, (N,)."""
         longest, lengths_N = self.system.model.longest_target, target.lengths()
-        readable_N = lengths_N > 1  # EOS alone does not count
+        readable_N = lengths_N > 1  # EOS does not count
         return readable_N if longest is None else readable_N & (lengths_N <= longest)
 
     def describe_left_out(self, name: Split, sentences: int) -> list[str]:

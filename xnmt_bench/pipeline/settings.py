@@ -79,7 +79,7 @@ class InputSettings:
 
 @dataclass(frozen=True)
 class RelevanceSettings(InputSettings):
-    """The same with what another tool's dump has beside it."""
+    """The same with the further files of another tool's dump."""
 
     source: Text | None
     target: Text | None
@@ -114,11 +114,11 @@ class FigureSettings:
 
 @dataclass(frozen=True)
 class SheetSettings:
-    """Questions for people: what stands beside the options of a kind of sheet."""
+    """Questions for people: what there is besides the options of a kind of sheet."""
 
     items: Count | None
     seed: Seed
-    name: Annotated[str, like(r"[\w-]+", "letters, digits, _ and - alone")] | None
+    name: Annotated[str, like(r"[\w-]+", "letters, digits, _ and - only")] | None
     path: Texts | None
     key: Text | None
     format: Literal["sheet", "mt_gender"]
@@ -166,7 +166,7 @@ class TrainerSettings:
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """Sentence pairs: what stands beside a corpus's own options.
+    """Sentence pairs: what there is besides a corpus's own options.
 
     Attributes:
         name: as in results and in names of files.
@@ -305,7 +305,7 @@ class Settings(JobSettings):
     values: Node
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
-        """Return a copy with other values, which stand in the sections that they belong to."""
+        """Return a copy with other values, each in the section that it belongs to."""
         return _changed(self, changes)
 
     def require(self, group: str) -> None:
@@ -336,11 +336,11 @@ def read_settings(config: DictConfig) -> Settings:
     for group in ("metric", "judge", "analysis"):  # a group of nothing leaves no node
         values[group] = values.get(group) or {}
     # What a corpus and a kind of sheet are made of, without the options of every one.
-    beside = {
+    further = {
         "corpus": ("name", "reversed", "max_length", "subwords", "data"),
         "sheet": _names(SheetSettings),
     }
-    for group, names in beside.items():
+    for group, names in further.items():
         node = {key: value for key, value in values[group].items() if key not in names}
         values[group] = values[group] | {"node": node}
     of_all = {
@@ -420,6 +420,6 @@ def _omissions(values: Mapping[str, Any]) -> Iterator[str]:
             if absent := [each for each in usual if each not in value]:
                 yield f"{name} {', '.join(absent)} ({name}=[{','.join(usual)}])"
         elif usual is None and value is not None:
-            yield f"all but the first {value} ({name}={value}; null for all)"
+            yield f"all but the first {value} sentences ({name}={value}; null for all)"
         elif usual is not None and value is not None and value < usual:
-            yield f"{name}={value} ({usual} as usual)"
+            yield f"{name}={value} (usually {usual})"

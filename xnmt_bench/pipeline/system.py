@@ -106,7 +106,7 @@ class System(Lazy):
 
     @property
     def reading(self) -> dict[str, str]:
-        """What decides its numbers beside what its name and its fingerprint hold.
+        """What decides its numbers besides what its name and its fingerprint hold.
 
         Of a system that was trained elsewhere: whose markers it reads, and how many sentences of
         context, if its files do not say how many it was trained with.
@@ -288,7 +288,7 @@ class System(Lazy):
 
     @property
     def curve(self) -> list[dict[str, float]]:
-        """What training looked at beside its loss, epoch by epoch; nothing if it did not."""
+        """What training looked at besides its loss, epoch by epoch; nothing if it did not."""
         return [] if self._nmt.path else self.trained.facts.get("curve", [])
 
     @cached_property

@@ -158,15 +158,15 @@ class Training(Lazy):
         if self.nmt.foreign:
             if (family := self.nmt.reader["family"]) != MARIAN:
                 raise XnmtError(
-                    f"nmt.initial with nmt={family}: of Hugging Face's families only {MARIAN} is "
-                    "trained here"
+                    f"nmt.initial with nmt={family}: {MARIAN} is the only Hugging Face family that "
+                    "can be trained here"
                 )
             return
         architecture: type[NMTModel] = load("architectures", str(self.nmt.architecture))
         if problem := architecture.refuses(self.nmt.context.trained):
             raise XnmtError(f"{self.name} {problem}")
         if architecture.starts_trained and not self.nmt.initial:
-            problem = "starts from a trained system: name its folder as nmt.initial"
+            problem = "starts from a trained system: give its folder as nmt.initial=..."
             raise XnmtError(f"{self.name} {problem}")
 
     def _open_marked(self) -> HuggingFaceModel:
@@ -183,7 +183,7 @@ class Training(Lazy):
             initial = start_from(model, nmt.sizes, nmt.initial)
             if initial.languages not in (None, languages(self.corpus)):
                 read, needed = map(" to ".join, (initial.languages, languages(self.corpus)))
-                problem = f"it translates {read}, and the corpus {self.corpus.name} is {needed}"
+                problem = f"it translates {read}, but the corpus {self.corpus.name} is {needed}"
                 raise XnmtError(f"nmt.initial={nmt.initial}: {problem}")
         return model
 
@@ -199,7 +199,7 @@ class Training(Lazy):
     def _looked_at(
         self, texts: Texts, training: NMTTrainingOptions
     ) -> dict[str, ValidationQuality | ContrastiveAccuracy]:
-        """Return what training stops by, beside its loss."""
+        """Return what training stops by, besides its loss."""
         looked_at: dict[str, ValidationQuality | ContrastiveAccuracy] = {}
         if "bleu" in training.stop:
             language = self.corpus.target_language

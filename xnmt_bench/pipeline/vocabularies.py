@@ -32,14 +32,14 @@ def initial_vocabulary(
     configured = getattr(subwords, f"{side}_model")
     initial = str(nmt.initial)
     if not shipped(initial).is_dir():
-        raise XnmtError(f"nmt.initial={initial}: no such folder, and no shipped system")
+        raise XnmtError(f"nmt.initial={initial}: neither a folder nor a shipped system")
     vocabulary = open_vocabulary(vocabulary_file(shipped(initial), side))
     if not configured or open_vocabulary(configured).fingerprint == vocabulary.fingerprint:
         return vocabulary
     architecture: type[NMTModel] = load("architectures", str(nmt.architecture))
     if architecture.starts_trained:  # new rows of what does not learn would stay means
         other = f"corpus.subwords.{side}_model={configured}"
-        raise XnmtError(f"nmt.initial={initial} has another {side} vocabulary than {other}")
+        raise XnmtError(f"nmt.initial={initial}: its {side} vocabulary differs from {other}")
     return open_vocabulary(configured)
 
 
@@ -60,7 +60,7 @@ def vocabulary_stage(
     normalization = subwords.normalization
 
     def work(folder: Path) -> None:
-        # Of the training split alone: test words must not shape the vocabulary.
+        # Only of the training split: test words must not shape the vocabulary.
         texts: Iterable[str] = (getattr(s, side) for s in corpus.sentences("train"))
         texts = draw_sample(texts, count) if count else texts
         train_subwords(texts, vocabulary_file(folder, side), kind, size, normalization)

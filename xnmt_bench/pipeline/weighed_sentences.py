@@ -25,7 +25,7 @@ class WeighedSentences:
 
     Attributes:
         fingerprint: of what they were read from.
-        shares: weights are shares of each step as they stand, as attention is; else relevance.
+        shares: weights are shares of each step, as attention is; else relevance.
         read: a fresh pass over them.
         source: the stage that makes them; None where they are from a file.
     """
@@ -85,16 +85,16 @@ def weigh_sentences(
     for index, relevance in enumerate(relevances):
         if index == len(split):
             needed = f"the {len(split)} sentences of the test set"
-            raise XnmtError(f"the relevance is of more sentences; needed: {needed}")
+            raise XnmtError(f"the relevance is of more sentences than {needed}")
         source_ids, target_ids = split.source[index], split.target[index]
-        # Metrics on sentences count the current sentence's words alone.
+        # Metrics on sentences count only the current sentence's words.
         columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
         expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
         # Relevance of another scenario has other steps, and would fit in no sentence but by chance.
         if (relevance.number, relevance.source_TS.shape) != expected:
             got = f"sentence {relevance.number}, {relevance.source_TS.shape[0]} steps"
             needed = f"sentence {expected[0]}, {expected[1][0]} steps ({scenario} decoding)"
-            raise XnmtError(f"the relevance is of {got}; needed: {needed}")
+            raise XnmtError(f"the relevance is of {got}; expected {needed}")
         if expected[1][0] == 1:  # its only step is EOS
             problem = "the translation has no word"
             yield DataError(explained.system.name, relevance.number + 1, problem)

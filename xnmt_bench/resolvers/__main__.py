@@ -44,10 +44,10 @@ def resolve_file(
     """
     targets = [target.resolve() for target in (clusters_path, marked_path) if target]
     if len({*targets}) < len(targets):
-        raise XnmtError(f"{clusters_path}: clusters and marked sentences need a file each")
+        raise XnmtError(f"{clusters_path}: give different files for clusters and marked sentences")
     for source in (present(text), *([path] if path else [])):
         if source.resolve() in targets:
-            raise XnmtError(f"{source}: it is read, and so cannot be written")
+            raise XnmtError(f"{source}: this input file would be overwritten; give another file")
     options = {"path": str(path)} if path else {}
     plug_in = create("resolvers", resolver, **options)
     counts = ExampleCounts()
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--marked", type=Path, help="write the sentences with markers here")
     chosen = parser.parse_args(arguments)
-    # Warnings go to the standard error; the standard output holds the table alone.
+    # Warnings go to the standard error; the standard output holds only the table.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         counts = resolve_file(

@@ -20,7 +20,7 @@ class Resolver(ABC):
 
     Attributes:
         fingerprint: of everything that decides the clusters, such as the bytes of a file.
-        slow: it reads the text alone and takes long, so its clusters of training text are stored.
+        slow: it reads only the text and takes long, so its clusters of training text are stored.
     """
 
     fingerprint: str

@@ -31,7 +31,9 @@ def english_side(corpus: Corpus) -> Corpus:
         # Resolvers read English, and a corpus into English has it on its target side.
         return ReversedCorpus(corpus)
     pair = f"{corpus.source_language}-{corpus.target_language}"
-    raise XnmtError(f"{corpus.name} ({pair}): a resolver reads English, and neither side is")
+    raise XnmtError(
+        f"{corpus.name} ({pair}): a resolver reads English, but neither language is English"
+    )
 
 
 def refuse_other_languages(corpus: Corpus) -> None:
@@ -109,7 +111,7 @@ def count_examples(corpus: Corpus, split: Split, resolver: Resolver) -> ExampleC
 
 
 class ExamplesCorpus(CorpusView):
-    """A corpus whose training split holds its coref or gender examples alone.
+    """A corpus whose training split holds only its coref or gender examples.
 
     Args:
         corpus: its source is English.
@@ -138,7 +140,7 @@ class ExamplesCorpus(CorpusView):
                 yield sentence
         # An empty training split would end far from here, in a tokenizer or in training.
         if not number:
-            raise XnmtError(f"{self.name}: no training sentence is a {self._kind} example")
+            raise XnmtError(f"{self.name}: the training split has no {self._kind} example")
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's recipe, the resolver and the kind."""

@@ -32,7 +32,7 @@ class File(Resolver):
 
     @cached_property
     def _clusters(self) -> dict[str, list[list[Stretch]]]:
-        # By letters alone, since tools cut words and quotes in other ways than the corpus.
+        # Only by letters, since tools cut words and quotes in other ways than the corpus.
         return {line.letters: line.clusters for line in read_clusters(self._path)}
 
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
@@ -50,5 +50,5 @@ class File(Resolver):
             yield clusters_of_words(starts, clusters)
         # Some unknown sentences are usual; if all are, the file is of another text.
         if missing_count and not found_count:
-            problem = f"no line is of one of the {missing_count:,} sentences to resolve"
+            problem = f"the file has none of the {missing_count:,} sentences to resolve"
             raise DataError(self._path, None, problem)

@@ -120,7 +120,7 @@ def _longest_run(free: Sequence[int]) -> Span | None:
 
 
 class MarkedCorpus(CorpusView):
-    """A corpus as a system with markers reads it: they stand in the sources of every split.
+    """A corpus as a system with markers reads it: the sources of every split have them.
 
     Targets and annotation do not change: annotation counts the words of the text, and a marker is
     none of them.
@@ -159,9 +159,9 @@ class MarkedCorpus(CorpusView):
                 raise XnmtError(f"{self.name}, {split}, sentence {number}: {error}") from None
             clusters_marked += marked.marked
             yield sentence, marked
-        # Of training alone: a short test split may hold no cluster.
+        # Only of training: a short test split may hold no cluster.
         if split == "train" and not clusters_marked:
-            raise XnmtError(f"{self.name}: no training sentence has a cluster to mark")
+            raise XnmtError(f"{self.name}: the training split has no cluster to mark")
 
     def recipe(self) -> dict[str, Any]:
         """Return the corpus's recipe, the resolver and how many clusters get markers."""
@@ -169,7 +169,7 @@ class MarkedCorpus(CorpusView):
             "kind": "markers",
             "corpus": self.corpus.recipe(),
             "resolver": self._resolver.fingerprint,
-            # It decides which markers stand in the text, as the resolver does.
+            # It decides which markers are in the text, as the resolver does.
             "most": self._most,
         }
 

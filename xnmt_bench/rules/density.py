@@ -76,7 +76,7 @@ def _partitioned(shards: Iterable[Rules], parts: int) -> Iterator[np.ndarray]:
         # Without a name, so that a killed run leaves nothing behind.
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(parts)]
         for rules in shards:
-            # One more than the id, since -1 stands for no word.
+            # One more than the id, since -1 means no word.
             ids = (rules.source_NK[:, 0] + 1, rules.prefix_NK[:, 0] + 1, rules.label_N)
             source_N, prefix_N, label_N = (column.astype(np.int64) for column in ids)
             keys = (source_N << 2 * BITS) | (prefix_N << BITS) | label_N

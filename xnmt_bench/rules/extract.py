@@ -39,7 +39,7 @@ LABELLING = {TEACHER_FORCING: decide, REAL: follow, GOLDEN: follow}
 
 @dataclass(frozen=True)
 class ExtractionOptions:
-    """What decides the rules beside model, sentences and explainer.
+    """What decides the rules besides model, sentences and explainer.
 
     Attributes:
         largest_k: words kept a side; any smaller k is a slice.
@@ -91,7 +91,7 @@ def extract(
         options: what else decides the rules.
         folder: where `<name>/<shard>.parquet` go.
         name: of the split.
-        keep_relevance: keep every word's score beside the rules.
+        keep_relevance: keep every word's score with the rules.
         scenario: where labels come from.
         gold: the annotation of each sentence by its number, for an explainer that asks for it.
         source_alone: accept an explainer without relevance of prefix words; none are in its rules.
@@ -281,7 +281,7 @@ def _explain(
     silent = relevance.prefix_BTT is None  # of prefix words
     if silent and not source_alone:
         # Half a rule would make fidelity incomparable with that of every other explainer.
-        raise NotApplicable("no relevance of prefix words, of which it says nothing here")
+        raise NotApplicable("the explainer gives no relevance of prefix words")
     assert batch.labels_BT is not None
     tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
     source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)

@@ -40,7 +40,7 @@ def write_states(model: NMTModel, split: EncodedSplit, sentences: int, path: Pat
                 shape = (decisions, states_RD.shape[-1])
                 # On disk: the states of a training split may not fit into memory.
                 states_ND = np.memmap(path, "<f4", "w+", shape=shape)
-            # In the order of the rules, beside which they are read; batches come by length.
+            # In the order of the rules, with which they are read; batches come by length.
             states_ND[rows] = states_RD.cpu().numpy()
         assert states_ND is not None, "a split has a sentence"
         states_ND.flush()

@@ -146,7 +146,7 @@ def read_columns(path: Path, columns: Sequence[str] | None = None) -> dict[str, 
             raise StoreError(f"{path}: column {name!r} is altered: it is of type {array.type}")
         kind = array.type.value_type if pa.types.is_list(array.type) or fixed else array.type
         if not any(is_kind(kind) for is_kind in NUMERIC) or array.null_count:
-            raise StoreError(f"{path}: column {name!r} is no column of numbers: {array.type}")
+            raise StoreError(f"{path}: column {name!r} should hold numbers: {array.type}")
         # Lists of fixed size become one 2-dimensional array without a copy for each row.
         values = (array.flatten() if fixed else array).to_numpy(zero_copy_only=False)
         arrays[name] = values.reshape(len(array), array.type.list_size) if fixed else values
@@ -176,7 +176,7 @@ def read_rules(path: Path, k: int) -> Rules:
     largest = columns["source_ids"].shape[1]
     # Slicing past the stored words would give short rules without a word.
     if k > largest:
-        raise XnmtError(f"k={k} but the rules hold {largest} words a side; raise rules.largest_k")
+        raise XnmtError(f"k={k}, but the rules hold {largest} words a side; raise rules.largest_k")
     fields = ((name, columns[name]) for name in RULE_COLUMNS)
     return Rules(*(values[:, :k] if name.endswith(TOP_K) else values for name, values in fields))
 
@@ -195,7 +195,7 @@ def write_rules(rules: Rules, path: Path) -> None:
 def all_rules(folder: Path, split: str, k: int) -> Rules:
     """Return every rule of a split at once: for evaluation sets."""
     parts = [vars(read_rules(path, k)).values() for path in shards(folder, split)]
-    # Evaluation sets alone: a training split's rules stream, shard by shard.
+    # Only evaluation sets: a training split's rules stream, shard by shard.
     return Rules(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -250,7 +250,9 @@ class SentenceRelevance:
             earlier = places[1][places[1] < self.first + row]
             sides = (places[0], source_S[places[0]]), (earlier, prefix_T[earlier])
             if any(np.isnan(scores).any() for _, scores in sides):
-                raise NotApplicable("it says nothing of some words that a decision sees")
+                raise NotApplicable(
+                    "the explainer gives no score to some words that a decision sees"
+                )
             yield sides
 
 
@@ -305,7 +307,7 @@ def _matrix(rows_T: np.ndarray, where: str) -> np.ndarray:
     """
     lengths = {len(row) for row in rows_T}
     if len(lengths) != 1:
-        raise StoreError(f"{where}: rows of one sentence have {sorted(lengths)} numbers")
+        raise StoreError(f"{where}: rows of one sentence differ in length: {sorted(lengths)}")
     values = np.stack(list(rows_T)).astype(np.float64)
     if (np.abs(values) > GREATEST).any():
         raise StoreError(f"{where}: a number is above {GREATEST:g}")

@@ -85,7 +85,7 @@ def judged_translations(
 ) -> Iterator[tuple[list[Measurement], list[dict[str, Any]]]]:
     """Yield the judged pronouns of each system's translations, with the rows of results on them.
 
-    Several rows of results are on the same pronouns where explainers or resolvers stand beside
+    Several rows of results are on the same pronouns where explainers or resolvers are compared with
     them.
 
     Args:

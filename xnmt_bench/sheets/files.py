@@ -2,7 +2,7 @@
 
 `<name>.csv` begins with the columns `sheet` and `item`. `sheet` is the kind, the number of items
 and a fingerprint of everything that a person sees, so that a filled file belongs to one sheet. The
-key has the same two columns; nothing else of it stands in the other file.
+key has the same two columns; nothing else of it is in the other file.
 """
 
 from __future__ import annotations
@@ -165,19 +165,19 @@ def _numbered_rows(
         sheet, cell = row[SHEET].strip(), row[ITEM].strip()
         match = IDENTIFIER.fullmatch(sheet)
         if not match:
-            raise DataError(path, line, f"{sheet!r} names no sheet")
+            raise DataError(path, line, f"{sheet!r} is not the name of a sheet")
         first = first or sheet
         if sheet != first:
-            raise DataError(path, line, f"is of sheet {sheet}, the lines before it of {first}")
+            raise DataError(path, line, f"belongs to sheet {sheet}, but earlier lines to {first}")
         try:
             item = parse_count(cell)
         except ValueError as error:
             raise DataError(path, line, f"item: {error}") from None
         if not 1 <= item <= int(match[2]):
-            raise DataError(path, line, f"there is no item {item} among {match[2]}")
+            raise DataError(path, line, f"no item {item}: the sheet has {match[2]} items")
         # Of two answers to one item, neither is known to be the later one.
         if item in items_read:
-            raise DataError(path, line, f"item {item} is there twice")
+            raise DataError(path, line, f"item {item} is listed twice")
         items_read.add(item)
         yield line, item, sheet, row
 
@@ -197,7 +197,9 @@ def read_filled(path: Path) -> FilledSheet:
             kind = sheet.rsplit("-", 2)[0]
             # A sheet of a plug-in that is not installed here.
             if kind not in entries("sheets"):
-                raise DataError(path, line, f"there is no kind of sheet {kind!r}")
+                raise DataError(
+                    path, line, f"unknown kind of sheet {kind!r}; is its plug-in installed?"
+                )
             questions = load("sheets", kind).questions
             if absent := [q.name for q in questions if q.name not in row]:
                 raise DataError(path, 1, f"no column {absent[0]!r}")
@@ -210,7 +212,7 @@ def read_filled(path: Path) -> FilledSheet:
         left_out += _leave_out_unasked(questions, row_answers)
         answers[item] = row_answers
     if not identifier:
-        raise DataError(path, 1, "holds no item")
+        raise DataError(path, 1, "the sheet has no items")
     if left_out:
         log.warning("%s: %d answers to questions that were not asked are left out", path, left_out)
     return FilledSheet(path, identifier, questions, answers)
@@ -253,7 +255,7 @@ class Key:
         path: the file.
         sheet: which sheet it belongs to.
         rows: by item, its columns.
-        lines: by item, where it stands in the file.
+        lines: by item, its line in the file.
     """
 
     path: Path
@@ -291,5 +293,5 @@ def read_key(path: Path, needed: Sequence[str]) -> Key:
     size = int(sheet.rsplit("-", 2)[1]) if sheet else 0
     # A key that was cut short would fail later, at the first item that it lacks.
     if not rows or len(rows) < size:
-        raise DataError(path, None, f"has {len(rows)} of the {size} items of its sheet")
+        raise DataError(path, None, f"has only {len(rows)} of the {size} items of its sheet")
     return Key(path, sheet, rows, lines)

@@ -105,7 +105,7 @@ def _item(
     attended = float((looking_MN & content_N).sum(axis=1).mean()) if len(looking_MN) else 0.0
     key |= {
         WEIGHT: f"{weight:g}",
-        # Empty where nothing is looked at, since 0 would say: at function words alone.
+        # Empty where nothing is looked at, since 0 would mean: only at function words.
         ATTENDED: f"{attended:g}" if len(looking_MN) else "",
         HARD: "yes" if any(not is_function(w, functional) for w in words - earlier) else "no",
         f"{AUTOMATIC}{FOUND}": attention,

@@ -54,7 +54,11 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
         lines += 1
         is_found, label = (row[name].strip().upper() for name in (FOUND, LABEL))
         if is_found not in ("Y", "N") or label not in ("M", "F", "N", ""):
-            raise DataError(path, line, f"{is_found!r}, {label!r}: should be Y or N, and M, F or N")
+            raise DataError(
+                path,
+                line,
+                f"{is_found!r} should be Y or N, and {label!r} should be M, F, N or empty",
+            )
         try:
             texts = by_number.get(parse_count(row[INDEX].strip()), {})
         except ValueError as error:
@@ -71,7 +75,7 @@ def read_mt_gender(path: Path, key: Key) -> FilledSheet:
         gender = label.lower() if is_found == "Y" and label in ("M", "F") else ""
         answers[item_found] = {GENDER: gender}
     if not answers:
-        raise DataError(path, None, f"none of its {lines} sentences is an item of {key.path}")
+        raise DataError(path, None, f"{key.path} has none of its {lines} sentences")
     if unlinked:
-        log.warning("%s: %d sentences are no items of %s", path, unlinked, key.path)
+        log.warning("%s: %d sentences are not in %s", path, unlinked, key.path)
     return FilledSheet(path, key.sheet, gender_questions, answers)

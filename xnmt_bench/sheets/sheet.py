@@ -33,7 +33,7 @@ class Question:
     Attributes:
         name: its column in the CSV.
         text: as the person reads it.
-        choices: what each answer means, by the answer as it stands in the CSV; empty where the
+        choices: what each answer means, by the answer as the CSV has it; empty where the
             answer is a set of words.
         keys: the key that gives each choice in the browser, in the order of the choices.
         words_of: the text whose words are chosen; empty where there are choices.
@@ -70,7 +70,7 @@ class Question:
             # Length first: int() of some thousand digits raises an error of its own.
             bad := [n for n in numbers if len(n) > 6 or not 1 <= int(n) <= words]
         ):
-            return f"there is no word {bad[0]} among {words}"
+            return f"no word {bad[0]}: the sentence has {words} words, counted from 1"
         if len(set(map(int, numbers))) < len(numbers):
             return "names a word twice"
         return None
@@ -208,19 +208,19 @@ class SheetKind(ABC):
             rows = []
         if not rows:
             raise MissingError(
-                f"{results}: sheet={self.name} reads what {self.metric} measured, and nothing is "
-                f"here yet; first run {self.made_by}"
+                f"{results}: sheet={self.name} needs results of {self.metric}, and none are here "
+                f"yet; first run {self.made_by}"
             )
         for column, value in self._wanted.items():
             # Checked here and not by the schema: only the results know which systems there are.
             values = sorted({str(m.identity[column]) for m in rows})
             if value is not None and value not in values:
-                problem = f"sheet.{column}={value}: there is {', '.join(values)}"
+                problem = f"sheet.{column}={value}: choose one of {', '.join(values)}"
                 raise ConfigError([problem])
             rows = [m for m in rows if value in (None, m.identity[column])]
         if not rows:
             chosen = {name: value for name, value in self._wanted.items() if value}
-            raise ConfigError([f"sheet: no row of {self.metric} has all of {chosen}"])
+            raise ConfigError([f"sheet: no row of {self.metric} matches all of {chosen}"])
         return rows
 
     def draw(self, results: Path, items: int | None, seed: int) -> list[Item]:
@@ -241,8 +241,8 @@ class SheetKind(ABC):
         all_items = list(self.items(self.measurements(results)))
         if not all_items:
             raise XnmtError(
-                f"{results}: nothing that {self.metric} measured here can be asked about by "
-                f"sheet={self.name}; first run {self.made_by}"
+                f"{results}: the results of {self.metric} have nothing that sheet={self.name} can "
+                f"ask about; first run {self.made_by}"
             )
         rng = np.random.default_rng(seed)
         groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
@@ -257,7 +257,11 @@ class SheetKind(ABC):
             for item in _draw_by_cause(group, count, rng)
         ]
         if items is not None and len(drawn) < items:
-            log.warning("there are %d items, not %d", len(drawn), items)
+            log.warning(
+                "the sheet has %d items, since there are fewer than sheet.items=%d",
+                len(drawn),
+                items,
+            )
         # Shuffled over all groups, so that a place in the sheet does not betray its system.
         return [drawn[place] for place in rng.permutation(len(drawn))]
 

@@ -60,7 +60,7 @@ class TriggersSheet(SheetKind):
             relevance_of = {name: table["relevance"].to_pylist() for name, table in tables.items()}
             entities = set[tuple[int, ...]]()
             for place, row in enumerate(rows):
-                # Several pronouns may stand for an entity; the first decides whether they agree.
+                # Several pronouns may refer to an entity; the first decides whether they agree.
                 entity = (row["number"], *row["entity_source"])
                 # An earlier sentence is translated without the words of this one.
                 if not row["entity_gender"] or row["entity_back"] or entity in entities:

@@ -29,7 +29,7 @@ def ship(trained: Path, target: Path) -> None:
     # Contiguous, since safetensors refuses views.
     half = {name: weight.half().contiguous() for name, weight in weights.items()}
     save_file(half, target / "model.safetensors", metadata={"format": "pt"})
-    (target / "model.safetensors").chmod(MODE)  # safetensors lets the owner alone read a file
+    (target / "model.safetensors").chmod(MODE)  # safetensors lets only the owner read a file
     for side in SIDES:
         shutil.copyfile(vocabulary_file(trained, side), vocabulary_file(target, side))
     write_atomically(target / "model.json", json.dumps(described, indent=1))

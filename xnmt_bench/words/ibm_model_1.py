@@ -20,7 +20,7 @@ LEAST = 1e-6  # less probable translations are left out of the table
 def ibm_model_1(split: EncodedSplit, sentences: int, iterations: int) -> dict[str, np.ndarray]:
     """Train IBM model 1 on a split's first pairs, EOS on both sides included.
 
-    The source's EOS stands for the empty word: it is in every sentence and can explain what no
+    The source's EOS is the empty word: it is in every sentence and can explain what no
     other word explains.
 
     Returns:
@@ -91,7 +91,7 @@ def _best(split: EncodedSplit, linked: int) -> Iterator[set[tuple[int, int]]]:
         place_TS = np.searchsorted(keys_N, wanted_TS).clip(max=len(keys_N) - 1)
         known_TS = keys_N[place_TS] == wanted_TS
         best_T = np.where(known_TS, table["probability"][place_TS], 0).argmax(1)
-        # A word without a probable source word has no link. The source's EOS stands for no word.
+        # A word without a probable source word has no link. The source's EOS means no word.
         linked_T = known_TS.any(1) & (best_T < len(source) - 1)
         yield {(int(i), j) for j, i in enumerate(best_T) if linked_T[j]}
 

@@ -18,7 +18,7 @@ def tie_tokens(tokens: Tokens, text: str) -> Tokens | None:
     """Return tokens with the words of a text, or None where they cannot be tied to them.
 
     Tools change letters (case, compatibility forms, accents) and blanks, but keep the order of
-    letters. The letters of all tokens are laid beside those of the text. Where they differ, as by
+    letters. The letters of all tokens are compared with those of the text. Where they differ, as by
     an unknown word, there have to be as many words, and no two neighbours may differ.
 
     Args:
@@ -67,13 +67,13 @@ def _by_letters(
             words_of_pieces.append(set(word_of_letter[start : start + len(piece)]))
             start += len(piece)
         with_letters = [numbers for numbers in words_of_pieces if numbers]
-        # A mark that was cut off the word before it, unless it may be a word of marks alone.
+        # A mark that was cut off the word before it, unless it may be a word of only marks.
         if not with_letters:
             before, behind = ([-1, *word_of_letter, len(letters)][start + n] for n in (0, 1))
             with_letters = [{before}] if 0 <= before == behind - 1 else []
         if not with_letters or any(len(numbers) > 1 for numbers in with_letters):
             return None
-        # A piece without letters, such as a blank alone, is of the word of the next one.
+        # A piece without letters, such as a single blank, is of the word of the next one.
         following = with_letters[-1]
         for place in reversed(range(len(words_of_pieces))):
             following = words_of_pieces[place] = words_of_pieces[place] or following

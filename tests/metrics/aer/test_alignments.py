@@ -190,8 +190,8 @@ def test_stored_relevance_of_other_words_or_sentences_is_refused(transformer, wo
     changes = {"relevance": {"name": "mine"}}
     job = job_for(workplace, "attention")
     for scenario, message in (
-        ("teacher_forcing", "it is of scenario=teacher_forcing, and align"),
-        ("golden", "has the first 20 of 100 test sentences; give rules"),
+        ("teacher_forcing", "has relevance of scenario=teacher_forcing, but align"),
+        ("golden", "covers the first 20 of 100 test sentences; give rules"),
     ):
         few = job.changed({"rules": {"test_sentences": 20}})
         changes["relevance"]["path"] = str(few.relevance(scenario).source.path)
@@ -278,8 +278,8 @@ def test_a_file_of_any_tool_is_scored_alone(tmp_path):
     ("hypothesis", "options", "doubts"),
     [
         ("giza.forward", ["gold_base=1"], []),
-        ("giza.forward", [], ["AER would be 21.0 % and not 62.7 %", "no link of the gold is of"]),
-        ("giza.reverse", ["gold_base=1"], ["AER would be 23.1 % and not 81.7 %"]),
+        ("giza.forward", [], ["AER is 62.7 %, but 21.0 %", "no gold link has word 0"]),
+        ("giza.reverse", ["gold_base=1"], ["AER is 81.7 %, but 23.1 %"]),
         ("giza.reverse", ["gold_base=1", "hypothesis_reverse=true"], []),
     ],
 )
@@ -298,10 +298,10 @@ def test_a_file_that_is_read_in_another_way_than_it_was_written(
     ("hypothesis", "options", "problem"),
     [
         ("0-0\n", [], r"h.txt:1: the file ends here but there are 2 pairs"),
-        ("0-0\nx\n", [], r"h.txt:2: 'x' is no link"),
+        ("0-0\nx\n", [], r"h.txt:2: 'x' is not a link"),
         ("0-0\n0-0\n", ["symmetrisation=grow", "backward=h.txt"], "no symmetrisation 'grow'"),
         ("0-0\n0-0\n", ["gold_base=3"], "gold_base=3: should be 0 or 1"),
-        (None, [], "go together"),
+        (None, [], "give both, or neither"),
     ],
 )
 def test_a_bad_file_is_one_line(tmp_path, hypothesis, options, problem):

@@ -205,13 +205,13 @@ def change(rows, place, **cells):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (lambda r: change(r, 2, item="99"), r"second.csv:4: there is no item 99 among 10"),
-        (lambda r: change(r, 2, item="1"), r"second.csv:4: item 1 is there twice"),
+        (lambda r: change(r, 2, item="99"), r"second.csv:4: no item 99: the sheet has 10 items"),
+        (lambda r: change(r, 2, item="1"), r"second.csv:4: item 1 is listed twice"),
         (lambda r: change(r, 2, gender="x"), r"second.csv:4: gender='x': should be one of m, f"),
         (lambda r: [x | {"sheet": "consistency-10-ffffffffffff"} for x in r],
          r"second.csv:2: answers sheet consistency-10-f+, but .*first.csv answers"),
-        (lambda r: change(r, 3, sheet="consistency-10-ffffffffffff"), r"second.csv:5: is of sheet"),
-        (lambda r: change(r, 0, sheet="other"), r"second.csv:2: 'other' names no sheet"),
+        (lambda r: change(r, 3, sheet="consistency-10-ffffffffffff"), r":5: belongs to sheet"),
+        (lambda r: change(r, 0, sheet="other"), r"second.csv:2: 'other' is not the name of"),
         (lambda r: [{k: v for k, v in x.items() if k != "gender"} for x in r],
          r"second.csv:1: no column 'gender'"),
         (lambda r: [], r"second.csv:1: no column 'sheet'"),
@@ -239,7 +239,7 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
     assert "key.csv:2: is the key of sheet consistency-10-ffffffffffff" in done.stderr
     cut = write(tmp_path / "cut.csv", key_rows(rows, truth)[:7])
     done = command("evaluate.py", *options, f"sheet.key={cut}", cwd=tmp_path)
-    assert "cut.csv: has 7 of the 10 items of its sheet" in done.stderr
+    assert "cut.csv: has only 7 of the 10 items of its sheet" in done.stderr
     labels = [*options, f"sheet.key={key}", "sheet.format=mt_gender"]
     write(key, [{k: v for k, v in row.items() if k != "mention"} for row in key_rows(rows, truth)])
     done = command("evaluate.py", *labels, cwd=tmp_path)
@@ -248,7 +248,7 @@ def test_the_key_of_another_sheet_is_refused(tmp_path):
     done = command("evaluate.py", "metric=[quality]", *options[1:], cwd=tmp_path)
     assert "sheet.path: no chosen metric reads it" in done.stderr
     done = command("evaluate.py", *options)
-    assert done.returncode and "one person has no other to agree with" in done.stderr
+    assert done.returncode and "agreement needs the answers of two people" in done.stderr
 
 
 @pytest.mark.long

@@ -166,5 +166,5 @@ def test_a_set_without_antecedents_is_named(discourse_job, tmp_path):
     (tmp_path / "set.jsonl").write_text(
         '{"lang_pair": "en-de"}\n{"source": "a", "variants": ["b", "c"]}\n'
     )
-    with pytest.raises(XnmtError, match="no antecedent is annotated there"):
+    with pytest.raises(XnmtError, match="the set has no annotated antecedents"):
         list(AntecedentWeight(set=f"{tmp_path}/set.jsonl").measure(discourse_job))

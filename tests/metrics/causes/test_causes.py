@@ -576,7 +576,7 @@ def test_a_system_that_reads_more_than_words_is_not_applicable(transformer):
     # The ids hold a word that these sentences lack, as they hold a context's.
     shorter = [replace(s, source=s.source.partition(" ")[2]) for s in read]
     job.texts.sentences = lambda *_: shorter
-    with pytest.raises(NotApplicable, match="reads more than the words of a sentence"):
+    with pytest.raises(NotApplicable, match="reads more than the sentence"):
         next(iter(Causes(sentences=3).measure(job))).make()
 
 

@@ -137,7 +137,7 @@ def test_relevance_of_other_sentences_is_refused(workplace):
     """Golden relevance is of the references, not of the translations."""
     job = job_of(workplace, "transformer", "attention")
     folder = job.relevance("golden", source_alone=True).source.path
-    with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; needed: sentence "):
+    with pytest.raises(XnmtError, match=r"the relevance is of sentence .*; expected sentence "):
         measured(job_of(workplace, "transformer", "attention", f"relevance.path={folder}"))
 
 
@@ -151,7 +151,7 @@ def test_relevance_of_more_sentences_is_refused(workplace):
         explainer=explained.explainer,
     )
     assert len(relevances) == 12
-    with pytest.raises(XnmtError, match="of more sentences; needed: the 11 sentences"):
+    with pytest.raises(XnmtError, match="of more sentences than the 11 sentences"):
         list(weigh_sentences(shorter, REAL, relevances))
 
 

@@ -283,8 +283,11 @@ def test_annotated_hallucinations():
         ("src,mt,bad\na,b,0\n", "x.csv:1: no column 'ref'; the header has src, mt, bad"),
         ("src,mt,ref,bad\na,b,c\n", "x.csv:2: 3 fields, but the header has 4"),
         ("src,mt,ref,bad\na,b,c,1\n ,b,c,0\n", "x.csv:3: src is empty"),
-        ("src,mt,ref,bad\na,b,c,1\na,b,c,2\n", "x.csv:3: bad: '2' is neither 0 nor 1 (a label, as"),
-        ('src,mt,ref,bad\na,b,"c,1\n' + "x" * 200_000, "no CSV: field larger"),
+        (
+            "src,mt,ref,bad\na,b,c,1\na,b,c,2\n",
+            "x.csv:3: bad: '2' is neither 0 nor 1 (the first row",
+        ),
+        ('src,mt,ref,bad\na,b,"c,1\n' + "x" * 200_000, "not CSV: field larger"),
     ],
 )
 def test_annotation_that_cannot_be_read(tmp_path, text, problem):

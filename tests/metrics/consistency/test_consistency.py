@@ -237,8 +237,8 @@ def test_a_suite_without_annotations(tmp_path):
     ("text", "message"),
     [("male\t1\tHe came.", "en.txt:1: 3 fields"),
      ("man\t1\tA he came.\tx", "en.txt:1: gender 'man'"),
-     ("male\t9\tA he came.\tx", "en.txt:1: no word '9' among 3"),
-     (f"{WINOMT}\nmale\t1\tThe farmer came.\tfarmer", "en.txt:4: no male pronoun")],
+     ("male\t9\tA he came.\tx", "en.txt:1: no word '9': the sentence has 3 words"),
+     (f"{WINOMT}\nmale\t1\tThe farmer came.\tfarmer", ":4: the sentence has no male pronoun")],
 )  # fmt: skip
 def test_a_line_that_is_none_of_the_suites_is_named(text, message, tmp_path):
     with pytest.raises(DataError, match=message):
@@ -251,9 +251,15 @@ HEADER = "line gender set entity_first entity_last other_first other_last pronou
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["0 male pr0 1 1 4 4 6"], "tsv:2: not readable: set 'pr0' is none of pro, anti, both, -"),
-        (["0 male - 1 10000000000 4 4 6"], "tsv:2: .*words 1 to 10000000000, more than a sent"),
-        (["0 male - 1 1 4 4 6", "1 male - 1 1 4 4 6"], "tsv:3: sentence 1 of 1; they are counted"),
+        (
+            ["0 male pr0 1 1 4 4 6"],
+            "tsv:2: not readable: set 'pr0' is not one of pro, anti, both, -",
+        ),
+        (["0 male - 1 10000000000 4 4 6"], "tsv:2: .*words 1 to 10000000000 are too many"),
+        (
+            ["0 male - 1 1 4 4 6", "1 male - 1 1 4 4 6"],
+            "tsv:3: no sentence 1: the suite has 1, counted",
+        ),
     ],
 )
 def test_annotations_that_do_not_fit_are_named(rows, message, tmp_path):
@@ -321,10 +327,10 @@ def test_from_the_command_line(tmp_path):
     for changes, message in (
         (german_links, "links:1: "),
         ([*german_links[:1], "metric.consistency.links=eflomla"], "eflomla: no such file"),
-        (["metric.consistency.data=null", *german_links], "metric.consistency.data is needed"),
-        (["metric.consistency.language=xx"], "no morphology of 'xx'; there are fr (french), de"),
+        (["metric.consistency.data=null", *german_links], "consistency.data: has no value yet"),
+        (["metric.consistency.language=xx"], "no morphology of 'xx'; installed are fr (french)"),
         (["metric.consistency.language=ru", "metric.consistency.morphology=german_nouns"],
-         "german_nouns is of de, the translations are ru"),
+         "german_nouns is for de, but the translations are ru"),
         (["metric.consistency.language=de", "metric.consistency.suite=wino"], "winomt"),
     ):  # fmt: skip
         done = command("evaluate.py", *options, *changes)
@@ -339,7 +345,7 @@ def test_from_the_command_line(tmp_path):
     [
         ("google.en-de", 0, None),
         ("google.en-es", 0, "the genders of pronoun and entity show in 0.0 % of the pronouns"),
-        ("google.en-de", 1, "no link of links is of a first word"),
+        ("google.en-de", 1, "no link of links has word 0"),
     ],
 )
 def test_translations_or_links_of_another_kind_are_doubted(tmp_path, outputs, shift, doubt):
@@ -375,7 +381,7 @@ def test_a_file_of_links_is_read_by_the_suites_sentences(tmp_path, caplog):
     texts = {0: ("A b", "C d"), 2: ("E f", "G\th")}
     _, links_of = of_file(Store(tmp_path / "store"), tmp_path / "links", texts, 3)
     assert links_of == {0: frozenset({(0, 0)}), 2: frozenset({(0, 1)})}
-    assert "links:3: between words stands another blank" in caplog.text
+    assert "links:3: words are separated by other blanks" in caplog.text
     (tmp_path / "links").write_text("0-0\n1-1\n0-2\n")
     with pytest.raises(DataError, match="links:3: "):
         of_file(Store(tmp_path / "store"), tmp_path / "links", texts, 3)

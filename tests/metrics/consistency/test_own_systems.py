@@ -68,13 +68,13 @@ def test_an_altered_explainer_does_not_apply(tmp_path):
     config = configure("corpus=toy_coreference", "explainer=noisy", "explainer.phi.of=attention",
                       f"store={tmp_path}")  # fmt: skip
     metric = Consistency(suite="corpus", links="gold", relevance=True)
-    with pytest.raises(NotApplicable, match="an altered explainer tries judges"):
+    with pytest.raises(NotApplicable, match="altered explainers test judges"):
         next(iter(metric.measure(Job(config))))
 
 
 def test_references_of_the_generated_corpus_are_consistent_by_gold_links(transformer):
     result_of = results(chained("gold"), transformer)
-    assert result_of["transformer"] == "the gold word alignment is of the references alone"
+    assert result_of["transformer"] == "gold word alignment exists for the references only"
     people = result_of["reference"]
     assert people["items"] == len(chains(transformer.corpus).items) > 40
     assert (people["consistency"], people["link_accuracy"]) == (1.0, 1.0)
@@ -226,16 +226,16 @@ def test_what_does_not_fit_the_system_is_told(transformer, tmp_path):
     other_outputs = transformer.changed(
         {"outputs": {"path": f"{tmp_path}/outputs", "name": "reference"}}
     )
-    with pytest.raises(ConfigError, match="reference is what people"):
+    with pytest.raises(ConfigError, match="reference: this name is kept for people"):
         list(chained("eflomal").measure(other_outputs))
-    with pytest.raises(ConfigError, match="learn_from, but links=gold learn from nothing"):
+    with pytest.raises(ConfigError, match="learn_from needs links=eflomal; links=gold"):
         list(chained("gold", learn_from="train").measure(transformer))
     (tmp_path / "links").write_text("0-0\n")
     result = results_of_people(chained(f"{tmp_path}/links"), transformer)
-    assert result == "the links of links are of other translations"
-    with pytest.raises(ConfigError, match=r"metric\.consistency\.data is needed"):
+    assert result == "the links of links belong to other translations"
+    with pytest.raises(ConfigError, match=r"metric\.consistency\.data: has no value yet"):
         list(Consistency().measure(transformer))
-    with pytest.raises(XnmtError, match="language=ru, but the configured corpus's translations"):
+    with pytest.raises(XnmtError, match="language=ru, but the corpus's target language"):
         list(Consistency(data="x", language="ru").measure(transformer))
     turned = transformer.changed({"corpus": {"reversed": True}})
     with pytest.raises(XnmtError, match="are English, but the system translates from de"):

@@ -33,7 +33,7 @@ def test_a_file_is_taken_before_a_plug_in_of_its_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("gold", XnmtError, "resolver 'gold' knows no sentence of made"),
+        ("gold", XnmtError, "resolver 'gold' has clusters for no sentence of made"),
         ("file", XnmtError, "resolver 'file': "),
         ("no/such.jsonl", DataError, "no/such.jsonl: no such file"),
     ],

@@ -150,7 +150,7 @@ def test_training_reads_the_sets_as_the_corpus_is_written(concat_job):
     [valid_set, *_] = corpus.contrastive("valid")
     read = as_read(valid_set, corpus)
     assert read.groups[0].source == valid_set.groups[0].source.upper()
-    with pytest.raises(XnmtError, match="is en-ru, the system's corpus en-de"):
+    with pytest.raises(XnmtError, match="is en-ru, but the system translates en-de"):
         as_read(replace(valid_set, lang_pair="en-ru"), corpus)
     accuracy = ContrastiveAccuracy([valid_set], concat_job.system.context, 500)(
         concat_job.system.model
@@ -232,7 +232,7 @@ def test_tables_and_analyses(ran):
     assert float(names["accuracy_low"]) == float(names["accuracy_high"]) == 0.5
     assert {r["remarks"] for r in rows if r["nmt"] == "chance"} == {"blind"}
     table = (results / "contrastive.md").read_text()
-    assert "toy_discourse names transformer: it reads the current sentence alone." in table
+    assert "toy_discourse names transformer: it reads the current sentence only." in table
     assert "concat: it reads" not in table
     assert "chance (blind)" in table
     systems = (results / "systems.md").read_text()
@@ -276,14 +276,16 @@ def test_scores_of_others_stand_beside_them(ran):
     assert {row["accuracy"] for row in rows.values()} == {"1.0"}
     assert ("mine toy_discourse pronouns", "distance 3") in rows
     notes = (folder / "results" / "contrastive.md").read_text()
-    assert "theirs: it is below chance" not in notes
+    assert "theirs: accuracy is below chance" not in notes
     # The same file with its sign forgotten, and scores that know nothing.
     assert shown(ran, input_file[0], alone, "scores.name=turned", set_option).returncode == 0
     (folder / "same.txt").write_text("0.5\n" * len((folder / "losses.txt").read_text().split()))
     same_scores = [f"scores.path={folder}/same.txt", "scores.name=same", alone]
     assert shown(ran, *same_scores, set_option).returncode == 0
     notes = (folder / "results" / "contrastive.md").read_text()
-    assert "address turned: it is below chance, and 100.0 % if the scores are read" in notes
+    assert (
+        "address turned: accuracy is below chance, but 100.0 % if lower scores are better" in notes
+    )
     assert "address same: in 30 groups the true variant ties with the best" in notes
     (folder / "few.txt").write_text("1\n2\n")
     done = shown(ran, f"scores.path={folder}/few.txt", set_option, alone)
@@ -300,28 +302,31 @@ def test_groups_are_chosen_by_their_published_numbers(tmp_path):
     assert list(chosen.groups) == [contrastive_set.groups[8], contrastive_set.groups[3]]
     assert list(chosen.numbers) == [8, 3]
     (tmp_path / "chosen").write_text("1\n")
-    with pytest.raises(XnmtError, match="chosen: group 1 is not among the 3 of toy_discourse"):
+    with pytest.raises(XnmtError, match="chosen: toy_discourse address has no group 1, among 3"):
         _chosen(part, tmp_path / "chosen")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["corpus=toy"], "corpus toy has no contrastive sets of its own; name some"),
-        (["metric.contrastive.sets=[{folder}/ru.jsonl]"], "is en-ru, the system's corpus en-de"),
+        (["corpus=toy"], "corpus toy has no contrastive sets; name"),
+        (
+            ["metric.contrastive.sets=[{folder}/ru.jsonl]"],
+            "is en-ru, but the system translates en-de",
+        ),
         (["metric.contrastive.sets=[{folder}/none.json]"], "none.json: no such file"),
         (["metric.contrastive.sets=[]"], "metric.contrastive.sets"),
         (["metric.contrastive.ties=last"], "metric.contrastive.ties='last'"),
         (["nmt.context.read=2"], "nmt.context.read=2: transformer reads 0 sentences"),
         (
             ["metric.contrastive.groups={folder}/many"],
-            "group 99999 is not among the 600 of toy_discourse",
+            "toy_discourse address has no group 99999, among 600",
         ),
         (
             ["metric.contrastive.groups={folder}/one"],
-            "metric.contrastive.groups: of one set, and there are toy_discourse",
+            "metric.contrastive.groups is of one set, but several are measured: toy_discourse",
         ),
-        (["metric.contrastive.groups={folder}/twice"], "twice:3: group 1 is there twice"),
+        (["metric.contrastive.groups={folder}/twice"], "twice:3: group 1 is listed twice"),
     ],
 )
 def test_what_cannot_be_meant_is_named(tmp_path, changes, message):

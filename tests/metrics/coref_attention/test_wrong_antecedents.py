@@ -182,7 +182,7 @@ def test_from_the_command_line(tmp_path):
     assert [float(r["judged"]) for r in uniform_rows] == [0, 0]  # which looks nowhere
     done = command("train.py", *small, genders, "corpus.reversed=true", cwd=tmp_path)
     assert done.returncode != 0
-    assert "the morphology is of de, the translations are en" in done.stderr
+    assert "the morphology is for de, but the translations are en" in done.stderr
 
 
 @pytest.mark.parametrize("nearest", [False, True])

@@ -216,7 +216,7 @@ def test_relevance_without_order_is_counted_and_a_missing_number_is_not_applicab
     # Two and three words before a step have one relevance; fewer have an order of their own.
     assert count_flat(np.arange(16.0).reshape(4, 4)) == 2
     assert count_flat(np.zeros((4, 4))) == 4
-    with pytest.raises(NotApplicable, match="says nothing of some words"):
+    with pytest.raises(NotApplicable, match="gives no score to some words"):
         count_flat(np.full((4, 4), np.nan))
 
 
@@ -321,7 +321,9 @@ def test_a_removal_that_does_not_cover_the_system_is_a_row_that_says_so(workplac
               "metric.erasure.sentences=3", "metric.erasure.curves=0", "explainer=nearest",
               "metric.erasure.removals=[attention,zero]"]  # fmt: skip
     done = must_run("train.py", *shared, cwd=tmp_path)
-    assert "n/a: removal=attention: its attention cannot leave a word out" in done.stdout
+    assert (
+        "n/a: removal=attention: this model cannot leave words out of its attention" in done.stdout
+    )
     assert "removal: zero: comprehensiveness" in done.stdout
 
 

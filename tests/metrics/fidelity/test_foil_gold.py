@@ -107,7 +107,9 @@ def test_a_rule_is_not_matched_with_its_own_decision(gold_foil_job, tmp_path, mo
 
 def test_rules_without_any_match_are_not_applicable(gold_foil_job, tmp_path, monkeypatch):
     monkeypatch.setattr(Matches, "label", lambda *_: None)
-    with pytest.raises(NotApplicable, match="no other decision can show the words of any rule"):
+    with pytest.raises(
+        NotApplicable, match="no training decision can show the words of another decision's rule"
+    ):
         OnMatchedRules(EvalX(RuleSet(gold_foil_job))).lessons(tmp_path, ProxyTrainingOptions())
 
 
@@ -145,5 +147,7 @@ def test_where_every_label_is_the_targets_word_it_is_not_applicable(workplace, s
 
 
 def test_metrics_that_read_all_steps_are_not_applicable(gold_foil_job):
-    with pytest.raises(NotApplicable, match="says nothing of steps that are right"):
+    with pytest.raises(
+        NotApplicable, match="has no foil where the system says the target's own word"
+    ):
         gold_foil_job.explained.relevance("teacher_forcing")

@@ -170,7 +170,9 @@ def test_a_margin_is_drawn_as_it_is_measured(tmp_path):
 def test_systems_of_other_options_are_not_mixed(tmp_path):
     write_twins(tmp_path, 1.0, -1.0)
     write_row(tmp_path, "cue", "names_link", 5.0, nmt_seed=1, family="wider")
-    with pytest.raises(NotApplicable, match="several systems of other options are called small"):
+    with pytest.raises(
+        NotApplicable, match="several systems with different options have the name small"
+    ):
         tried(tmp_path)
 
 

@@ -150,7 +150,7 @@ def test_scores_that_foretell_everything_have_no_error_and_their_opposite_has_al
     sums = errors(nothing, erased, ErasedLabels(0, p_T, p_RN))
     np.testing.assert_array_equal(sums["error"], sums["lost"])
     assert not sums["against"].any()
-    with pytest.raises(NotApplicable, match="says nothing of some words"):
+    with pytest.raises(NotApplicable, match="gives no score to some words"):
         errors(
             SentenceRelevance(0, 0, np.nan * source, unseen, p_T),
             erased,

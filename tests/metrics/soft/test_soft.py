@@ -130,7 +130,7 @@ def test_words_that_are_seen_have_chances_and_no_others():
     np.testing.assert_allclose(source_KNS[2:, :, :3].mean(-1), 0.5)
     np.testing.assert_allclose(retention_N, [0.5, 1.5 / 4, 2.5 / 5])
     assert flat_N.tolist() == [False, False, True]
-    with pytest.raises(NotApplicable, match="says nothing of some words"):
+    with pytest.raises(NotApplicable, match="gives no score to some words"):
         chances_of(SentenceRelevance(0, 0, nan * prefix, prefix, np.ones(3)),
                    np.array([9, 8, 7]), target, 0.5)  # fmt: skip
 

@@ -93,13 +93,13 @@ def test_stored_maps_are_those_that_were_written(tmp_path):
     # The first of them alone.
     write_maps(relevances[:2], split, tmp_path / "two")
     np.testing.assert_array_equal(StoredMaps(tmp_path / "two", split, 2)[1], maps[1])
-    with pytest.raises(StoreError, match="not the maps of 4 sentences"):
+    with pytest.raises(StoreError, match="does not hold the maps of 4 sentences"):
         StoredMaps(tmp_path / "two", split, 4)
     for wrong in (
         replace(relevances[1], number=10),
         replace(relevances[1], source_TS=np.zeros((2, 2))),
     ):
-        with pytest.raises(StoreError, match="is of others"):
+        with pytest.raises(StoreError, match="has another sentence's shape"):
             write_maps([relevances[0], wrong], split, tmp_path / "wrong")
 
 
@@ -235,7 +235,7 @@ def test_systems_with_context_and_files_are_not_applicable(workplace, tmp_path, 
         _ = Students(job_of_one, OPTIONS, 1).sentences
     rules = student_job.explained.rules(GOLDEN, "test").path
     input_file = student_job.changed({"relevance": {"path": str(rules)}})
-    with pytest.raises(NotApplicable, match="is of the test set"):
+    with pytest.raises(NotApplicable, match="covers the test set only"):
         input_file.relevance(GOLDEN, split="train")
     reader = Job(student_job.settings, store=Store(tmp_path / "empty", may_make=False))
     with pytest.raises(Exception, match=r"run train.py"):
@@ -277,7 +277,7 @@ def test_one_sentence_has_no_map_of_another(student_job):
     job_of_one = student_job.changed({"rules": {"test_sentences": 1}})
     students = Students(job_of_one, QUICK, beam=1)
     assert students.open_maps("own", "test", GOLDEN)[0].ndim == 2
-    with pytest.raises(NotApplicable, match="no map of another sentence"):
+    with pytest.raises(NotApplicable, match="maps can be exchanged only among"):
         students.open_maps("exchanged", "test", GOLDEN)
 
 

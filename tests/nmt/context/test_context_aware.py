@@ -203,13 +203,13 @@ def test_the_whole_chain(context_aware_job, workplace, tmp_path):
 @pytest.mark.parametrize(
     ("name", "changes", "problem"),
     [
-        ("cadec", [], "cadec starts from a trained system: name its folder as nmt.initial"),
+        ("cadec", [], "cadec starts from a trained system: give its folder as nmt.initial"),
         ("multi_encoder", [], "starts from a trained system"),
         ("cadec", ["nmt.context.sentences=4"], "cadec reads at most 3 sentences of context"),
         ("cadec", ["nmt.context.following=1"], "reads no following sentence"),
-        ("cadec", ["nmt.context.target=false"], "reads its context on both sides"),
+        ("cadec", ["nmt.context.target=false"], "needs the context on both sides"),
         ("multi_encoder", ["nmt.context.target=true"], "no context on the target side"),
-        ("s_hier_to_2", ["nmt.context.sentences=2"], "reads one sentence of context"),
+        ("s_hier_to_2", ["nmt.context.sentences=2"], "reads exactly one sentence of context"),
     ],
 )
 def test_what_cannot_be_read_is_said_before_training(tmp_path, workplace, name, changes, problem):
@@ -223,7 +223,7 @@ def test_where_training_cannot_start(tmp_path, workplace):
     transformer = Job(configure("nmt=transformer", *DISCOURSE, f"store={workplace}/store"))
     recurrent = context_aware("s_hier_to_2", workplace)
     for initial, changes, problem in (
-        (recurrent, [], "a SHierTo2, which CADec cannot take"),
+        (recurrent, [], "is a SHierTo2, expected a CADec"),
         (transformer, ["nmt.sizes.heads=2"], "size heads is 4, expected 2"),
         (transformer, ["nmt.sizes.tied=false"], "size tied is True, expected False"),
         (transformer, ["nmt.sizes.feed_forward=48"], "weight .*feed_forward.* has shape"),
@@ -253,7 +253,7 @@ def test_another_vocabulary_than_the_first_steps(workplace):
     first = Job(configure("nmt=transformer", *DISCOURSE, store(workplace))).system.path
     other = f"corpus.subwords.source_model={first}/target.model"
     changes = [f"nmt.initial={first}", *DISCOURSE_SIZES["cadec"], store(workplace)]
-    with pytest.raises(XnmtError, match="has another source vocabulary than"):
+    with pytest.raises(XnmtError, match="its source vocabulary differs from"):
         _ = Job(configure("nmt=cadec", *GENERATED, *changes, other)).system.trained.artefact
     first_vocabulary = f"corpus.subwords.source_model={first}/source.model"
     assert Job(configure("nmt=cadec", *GENERATED, *changes, first_vocabulary)).system.subwords
@@ -263,7 +263,9 @@ def test_more_context_than_was_trained(workplace):
     system = context_aware("s_hier_to_2", workplace)
     path = f"nmt.path={Job(configure('nmt=transformer', *DISCOURSE, store(workplace))).system.path}"
     config = configure("nmt=concat", *DISCOURSE, path, store(workplace))
-    with pytest.raises(XnmtError, match=r"trained with nmt.context.sentences=0, and cannot read 3"):
+    with pytest.raises(
+        XnmtError, match=r"trained with nmt.context.sentences=0, so it cannot read 3"
+    ):
         _ = Job(config).system.model
     assert unlike(system.system.context, system.system.model.trained_context) is None
 

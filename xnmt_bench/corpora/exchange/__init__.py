@@ -1,1 +1,1 @@
-"""Words that stand in for others of their kind."""
+"""Words that replace others of their kind."""

@@ -1,4 +1,4 @@
-"""Which words may stand in each other's place in a text whose grammar is unknown: a heuristic.
+"""Which words may replace each other in a text whose grammar is unknown: a heuristic.
 
 Words are alike that are about as frequent, have the same ending and are capitalised alike: `Hund`
 and `Mund`, `sleeping` and `running`. Function words, numbers and punctuation have no substitute.

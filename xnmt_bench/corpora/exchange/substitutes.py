@@ -1,4 +1,4 @@
-"""Words that may stand in each other's place: what an intervention puts where a word was.
+"""Words that may replace each other: what an intervention puts where a word was.
 
 A corpus that knows its grammar has them (`Corpus.substitutes`): words of one category, such as
 masculine nouns, in the form of the word. An entry of several words is one unit.
@@ -79,7 +79,7 @@ class Substitutes:
             entries = list(dict.fromkeys(tuple(split_words(text)) for text in category if text))
             for entry in entries:
                 others = tuple(other for other in entries if other != entry)
-                # A word alone in its category has nothing to be exchanged for.
+                # The only word of its category has nothing to be exchanged for.
                 if others:
                     self._others.setdefault(entry, others)
         self._longest = max(map(len, self._others), default=0)

@@ -22,7 +22,7 @@ class SwappedCorpus(CorpusView):
 
     Args:
         corpus: whose words are exchanged.
-        categories: which words may stand in each other's place.
+        categories: which words may replace each other.
         share: the probability with which a word is drawn anew.
         seed: another seed is another draw.
     """
@@ -32,7 +32,7 @@ class SwappedCorpus(CorpusView):
         self._categories, self._share, self._seed = categories, share, seed
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Yield the pairs of a split; the draw of each depends on its number alone."""
+        """Yield the pairs of a split; the draw of each depends only on its number."""
         for number, sentence in enumerate(self.corpus.sentences(split)):
             # A text as the seed gives the same draws on every platform.
             dice = random.Random(f"{self._seed}/{split}/{number}")

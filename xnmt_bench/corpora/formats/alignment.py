@@ -67,9 +67,11 @@ class AlignmentFile:
         if self.base not in (0, 1):
             raise XnmtError(f"{self.path}: words are counted from 0 or 1, not from {self.base}")
         if self.form not in FORMS:
-            raise XnmtError(f"no alignment form {self.form!r}; there are {', '.join(FORMS)}")
+            raise XnmtError(
+                f"unknown alignment form {self.form!r}; choose one of {', '.join(FORMS)}"
+            )
         if self.all_sure and self.ignore_possible:
-            raise XnmtError(f"{self.path}: all_sure and ignore_possible exclude each other")
+            raise XnmtError(f"{self.path}: give all_sure or ignore_possible, not both")
 
     @property
     def label(self) -> str:
@@ -124,20 +126,22 @@ class AlignmentFile:
         match = (_PHARAOH if self.form == "pharaoh" else _NAACL).fullmatch(text)
         if not match:
             example = "3-4 or 3p4" if self.form == "pharaoh" else "1 3 4 S"
-            raise DataError(self.path, line, f"{text[:40]!r} is no link such as {example}")
+            raise DataError(
+                self.path, line, f"{text[:40]!r} is not a link; a link is written as {example}"
+            )
         place = (line if self.form == "pharaoh" else int(match["pair"])) - 1
         if place < 0 or (pairs is not None and place >= pairs):
-            there = f"; there are {pairs}" if pairs is not None else ""
-            raise DataError(self.path, line, f"no sentence pair {match['pair']}{there}")
+            count = f"; the corpus has {pairs}" if pairs is not None else ""
+            raise DataError(self.path, line, f"no sentence pair {match['pair']}{count}")
         i, j = int(match["i"]) - self.base, int(match["j"]) - self.base
         # Turned before the range is checked, which is of source and target.
         if self.reverse:
             i, j = j, i
         if min(i, j) < 0:
-            raise DataError(self.path, line, f"{text!r}: words are counted from {self.base}")
+            raise DataError(self.path, line, f"{text!r}: words should be counted from {self.base}")
         if lengths is not None and (i >= lengths[place][0] or j >= lengths[place][1]):
             s, t = lengths[place]
-            problem = f"{text!r} lies beyond its pair of {s} source and {t} target words"
+            problem = f"{text!r} is outside the sentence pair of {s} source and {t} target words"
             raise DataError(self.path, line, problem)
         return place, (i, j), match["kind"] not in ("p", "P")  # a naacl line without a kind is sure
 

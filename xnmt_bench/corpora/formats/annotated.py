@@ -50,8 +50,8 @@ def read_annotated(path: Path) -> list[Annotated]:
             # The first row decides which columns are labels; all others have to follow.
             names = [name for name, value in values.items() if value is not None]
         if wrong := [name for name in names if values[name] is None]:
-            first = "a label, as its first cell is 0 or 1; drop the column if it is none"
-            problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({first})"
+            reason = "the first row makes the column a label; remove the column if it is not one"
+            problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({reason})"
             raise DataError(path, line, problem)
         if not visible(cells[SOURCE]):
             raise DataError(path, line, f"{SOURCE} is empty")
@@ -69,7 +69,7 @@ class AnnotatedCorpus(CorpusView):
     """
 
     def __init__(self, path: Path, like: Corpus) -> None:
-        # Never generated, also beside a toy corpus: such a file is of real translations.
+        # Never generated, not even with a toy corpus: such a file is of real translations.
         super().__init__(like)
         self.name, self.generated = path.name.removesuffix(".gz"), False
         self.rows, self._path = read_annotated(path), path

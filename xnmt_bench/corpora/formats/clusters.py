@@ -22,7 +22,7 @@ class ResolvedLine:
     Attributes:
         number: of the line, from 1.
         text: its tokens with blanks between them.
-        letters: its letters and digits alone, which are the same under every tokenisation.
+        letters: only its letters and digits, which are the same under every tokenisation.
         clusters: mentions as places in these letters.
     """
 
@@ -51,12 +51,16 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
                 [_stretch(tokens, *mention) for mention in cluster] for cluster in row[CLUSTERS]
             ]
         except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
-            needed = "needed are tokens (or document) and clusters of [first, last]"
+            needed = "expected tokens (or document) and clusters of [first, last]"
             raise DataError(path, number, f"{needed}: {error!r}") from None
         text = " ".join(tokens)
         # An equal line is fine: a sentence may come twice, with the same clusters.
         if clusters_by_letters.setdefault(key, clusters) != clusters:
-            raise DataError(path, number, f"other clusters than a line above has: {text!r}")
+            raise DataError(
+                path,
+                number,
+                f"the clusters differ from those of an earlier line with the same text: {text!r}",
+            )
         yield ResolvedLine(number, text, key, clusters)
 
 
@@ -73,7 +77,7 @@ def letter_starts(words: Sequence[str]) -> list[int]:
 def _stretch(tokens: list[str], first: int, last: int) -> Stretch:
     """Return where a mention stands."""
     if not (isinstance(tokens, list) and 0 <= first <= last < len(tokens)):
-        raise ValueError(f"no mention [{first}, {last}]")
+        raise ValueError(f"[{first}, {last}] is not a range of tokens")
     # In letters, so that a place holds under the corpus's own tokenisation too.
     starts = letter_starts(tokens)
     return starts[first], starts[last + 1]

@@ -44,9 +44,9 @@ def read_dictionary(path: Path) -> list[str]:
         # From the right: a word may hold a blank of its own.
         word, _, count = text.removesuffix(OVERWRITES).rpartition(" ")
         if not (count.isascii() and count.isdecimal()):
-            raise DataError(path, number, f"not a word and its count: {text!r}")
+            raise DataError(path, number, f"expected a word and its count, not {text!r}")
         if word in read and not text.endswith(OVERWRITES):
-            raise DataError(path, number, f"{word!r} stands here a second time")
+            raise DataError(path, number, f"{word!r} is listed twice")
         read.add(word)
         words.append(word)
     return words
@@ -128,11 +128,11 @@ def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
     dtype, starts, ends, first = _index(index)
     words = np.asarray(dictionary, dtype=object)
     if data.stat().st_size % dtype.itemsize:
-        raise DataError(data, None, "truncated: its last id is half there")
+        raise DataError(data, None, "truncated: the file ends in the middle of an id")
     # An empty file cannot be mapped.
     stream = np.memmap(data, dtype, "r") if data.stat().st_size else np.zeros(0, dtype)
     if len(ends) and (starts.min() < 0 or (ends < starts).any() or ends.max() > len(stream)):
-        raise DataError(data, None, "truncated: its index knows of other words")
+        raise DataError(data, None, "truncated: the index refers to words that the file lacks")
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True), 1):
         # In 64 bits: unsigned ids would wrap around below 0.
         ids = np.asarray(stream[start:end]).astype(np.int64) - first
@@ -141,7 +141,7 @@ def _texts(index: Path, data: Path, dictionary: list[str]) -> Iterator[str]:
         if not len(ids):
             raise DataError(data, None, f"sentence {number} has no words")
         if ids.min() < 0 or ids.max() >= len(words):
-            raise DataError(data, None, f"sentence {number} has words beyond the dictionary")
+            raise DataError(data, None, f"sentence {number} has ids that the dictionary lacks")
         yield " ".join(words[ids])
 
 

@@ -86,7 +86,7 @@ class HFDataset(Corpus):
         if Path(self._path).is_dir():
             folder = Path(self._path)
             files = sorted(path for path in folder.rglob("*") if path.is_file())
-            # A cache beside the data decides nothing.
+            # A cache next to the data decides nothing.
             content: Any = [
                 [path.relative_to(folder).as_posix(), file_hash(path)]
                 for path in files
@@ -189,7 +189,9 @@ def _json_records(path: Path) -> Iterator[Mapping[str, Any]]:
         text = "\n".join([line, *(rest for _, rest in rows)]) if is_list else f"[{line}]"
         records: list[Mapping[str, Any]] = json_at(path, number, text)
         if not all(isinstance(record, Mapping) for record in records):
-            raise DataError(path, number, "not an object a line, nor one list of objects")
+            raise DataError(
+                path, number, "expected one JSON object a line, or one list of JSON objects"
+            )
         yield from records
 
 

@@ -33,7 +33,7 @@ def read_document(folder: Path, name: str, needed: str | None = None) -> Documen
     """Read `<folder>/Basedata/<name>_words.xml` and its markables.
 
     A mention that runs over several sentences is cut at the end of its first. A layer of mentions
-    that is not XML leaves the text without mentions and stands in `problem`.
+    that is not XML leaves the text without mentions and is named in `problem`.
 
     Raises:
         DataError: words or sentences are not readable, with file and line.
@@ -109,7 +109,7 @@ def _span(path: Path, markable: ET.Element, places: dict[str, int]) -> tuple[int
         is_known = places.keys() >= set(ends)
         # A span that runs backwards is damage.
         if len(ends) > 2 or not is_known or places[ends[0]] > places[ends[-1]]:
-            raise DataError(path, None, f"{markable.get('id')}: no such words: {part!r}")
+            raise DataError(path, None, f"{markable.get('id')}: the document has no words {part!r}")
         span += range(places[ends[0]], places[ends[-1]] + 1)
     return tuple(span)
 

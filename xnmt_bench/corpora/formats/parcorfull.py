@@ -20,7 +20,7 @@ from xnmt_bench.store import file_hash
 log = logging.getLogger(__name__)
 # Sentences, tokens, mentions and chains as Dinarelli et al. (2024) counted them.
 TABLE_1 = {"en": (2280, 42798, 4206, 425), "de": (2280, 40261, 3377, 306)}
-HEADLINE = ("DiscoMT", "news")  # the parts that are 1:1 by sentence; others stand in the name
+HEADLINE = ("DiscoMT", "news")  # the parts that are 1:1 by sentence; others are in the name
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ParCorFull(Corpus):
 
     @cached_property
     def statistics(self) -> dict[str, Counter[str]]:
-        """Counts of each side by language, to be laid beside the paper's Table 1.
+        """Counts of each side by language, to be compared with the paper's Table 1.
 
         Tokens are the corpus's own, mentions those that belong to a chain. Tokens of mentions are
         matched if the system's tokenisation has them unchanged.
@@ -108,7 +108,7 @@ class ParCorFull(Corpus):
         return raw if done else detokenizer(language)(split_words(raw))
 
     def counts(self) -> Iterator[str]:
-        """Return counts of each side, beside those of Dinarelli et al. (2024), Table 1."""
+        """Return counts of each side, with those of Dinarelli et al. (2024), Table 1."""
         for language, statistics in self.statistics.items():
             paper = ", ".join(map(str, TABLE_1.get(language, ("not there",))))
             matched = 100 * statistics["matched"] / max(1, statistics["mention_tokens"])
@@ -142,7 +142,9 @@ class ParCorFull(Corpus):
             names, target_names = map(document_names, folders)
             for name in sorted({*names} ^ {*target_names}):
                 lacking = folders[name in names]
-                raise DataError(lacking, None, f"no document {name}, which the other side has")
+                raise DataError(
+                    lacking, None, f"document {name} is missing; the other language has it"
+                )
             for name in names:
                 source, target = (read_document(f, name, self._needed) for f in folders)
                 for side in (source, target):
@@ -213,9 +215,8 @@ def _paired(source: Document, target: Document, folder: Path) -> list[tuple[Side
         from nltk.translate.gale_church import align_blocks
     except ImportError:
         problem = (
-            f"document {source.name} has {len(source_sides)} sentences, "
-            f"its other side {len(target_sides)}; that "
-            "takes a sentence aligner: pip install -e '.[align]'"
+            f"document {source.name} has {len(source_sides)} source and {len(target_sides)} target "
+            "sentences; to align them install a sentence aligner: pip install -e '.[align]'"
         )
         raise DataError(folder, None, problem) from None
     beads: list[tuple[set[int], set[int]]] = []  # sentences that belong together

@@ -22,7 +22,7 @@ NO_DOCUMENT = "-"
 class TsvCorpus(Corpus):
     """Documents in tab-separated lines: corpus, document, segment, then one field a language.
 
-    A document called `-` stands for none: each of its lines is a document of its own.
+    A document called `-` means none: each of its lines is a document of its own.
 
     Args:
         path: the file, plain or gzip, or several that are read one after the other.
@@ -30,7 +30,7 @@ class TsvCorpus(Corpus):
         source_language, target_language: which of them are translated from and to.
         valid, test: names, in the first field, of the portions used for validation and testing.
         train: the same for training; None for every other portion.
-        tokenizer: `moses` puts blanks between words; None leaves the text as it stands.
+        tokenizer: `moses` puts blanks between words; None leaves the text unchanged.
         lowercase: all letters are small ones.
         name: the corpus's name in results.
 
@@ -67,7 +67,7 @@ class TsvCorpus(Corpus):
         for first, second in combinations(self._portions, 2):
             if both := self._portions[first] & self._portions[second]:
                 raise XnmtError(
-                    f"portion {min(both)!r} is in corpus.{first} and in corpus.{second}"
+                    f"portion {min(both)!r} is named by both corpus.{first} and corpus.{second}"
                 )
         self.tokenizer, self._lowercase = tokenizer, lowercase
 
@@ -88,7 +88,10 @@ class TsvCorpus(Corpus):
                 place = f"{portion}/{document}", int(segment)
                 # Context is what stands before a sentence, so the order of a document is its text.
                 if document != NO_DOCUMENT and place[0] == before[0] and place[1] < before[1]:
-                    problem = f"document {document} is out of order: {segment} behind {before[1]}"
+                    problem = (
+                        f"document {document} is out of order: segment {segment} comes after "
+                        f"{before[1]}"
+                    )
                     raise DataError(path, number, problem)
                 before = place
                 unread.discard(portion)
@@ -106,14 +109,14 @@ class TsvCorpus(Corpus):
         # A misspelt one would be trained on, since training reads what is not named.
         if unread:
             name = min(unread)
-            problem = f"there is no portion {name!r}, which is named for {split_of[name]}"
+            problem = f"the file has no portion {name!r}, which corpus.{split_of[name]} names"
             raise DataError(self._paths[0], None, problem)
 
     def _fields(self, line: str, path: Path, number: int) -> list[str]:
         fields = line.split("\t")
         expected = 3 + len(self._columns)
         if len(fields) != expected:
-            raise DataError(path, number, f"{len(fields)} fields where {expected} belong")
+            raise DataError(path, number, f"{len(fields)} fields; expected {expected}")
         if not COUNT.fullmatch(fields[2]):
             raise DataError(path, number, f"segment {fields[2][:40]!r} is not a number")
         # All languages, so that a file is good for every pair or for none.

@@ -9,7 +9,7 @@ differ (xor), or the second one cancels the first (cancelling). In `far` the fir
 sentence decides, and the last word has no part. In `prefix` no source word has a part: the first
 target word is drawn freely, and the mark repeats it.
 
-The mark's slot is licensed by place alone, as in `planted.twins`.
+The mark's slot is licensed only by place, as in `planted.twins`.
 """
 
 from __future__ import annotations

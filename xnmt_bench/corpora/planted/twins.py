@@ -14,7 +14,7 @@ system prefers one of them:
 
     : the dog sleeps . ; cora bruno    or    ... ; bruno cora
 
-Both slots are licensed by place alone: the first word has no prefix, and `;` stands in front of the
+Both slots are licensed only by place: the first word has no prefix, and `;` is in front of the
 last one and, in generated text, nowhere else. No judge needs the link to know *that* a mark comes.
 """
 
@@ -73,7 +73,7 @@ class Twins(CorpusView):
         self._source_marks, self._target_marks = ([p[side] for p in pairs] for side in sides)
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Stream the split; corpora that hide other words differ in these words alone."""
+        """Stream the split; corpora that hide other words differ only in these words."""
         hides: Hidden = "nothing" if split == "test" else self._hides
         for number, sentence in enumerate(self.corpus.sentences(split)):
             yield self._mark(sentence, hides, Dice(KIND, self._seed, split, number))
@@ -196,7 +196,7 @@ def between_marks(
     """Return the annotation of a sentence between marks: its own, moved, and that of the marks.
 
     Args:
-        inner: of the sentence alone.
+        inner: of only the sentence.
         source: the words between marks; `:` and `;` stand around the sentence.
         target: the same of the translation.
         planted: its planted words.

@@ -1,4 +1,4 @@
-"""Which words of the toy corpora may stand in each other's place.
+"""Which words of the toy corpora may replace each other.
 
 Words of one kind in one form: a masculine noun for a masculine noun, an adjective in -en for one in
 -en. Function words, such as articles, have no substitute: another form would be another sentence.

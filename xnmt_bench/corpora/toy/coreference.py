@@ -36,7 +36,7 @@ class ToyCoreference(ToyCorpus):
         seed: another seed is another corpus.
         train, valid, test: numbers of sentences.
         far: chance that a sentence with a far pronoun follows a sentence.
-        suite: sentences of the suite (`metric.consistency.suite=corpus`); none stands in the
+        suite: sentences of the suite (`metric.consistency.suite=corpus`); none is in the
             training split.
         name: the corpus's name in results.
     """
@@ -154,7 +154,7 @@ def _find_item(number: int, phrase: Phrase) -> Item:
             if w.mention.endswith(mention) and w.key.endswith(key)
         )
 
-    # The noun alone, without its article.
+    # Only the noun, without its article.
     entity, other, [pronoun] = (places(f".{role}", ".n") for role in "aor")
     [expected] = [w.text for w in phrase.target if w.mention.endswith(".r")]
     return Item(number, pronoun, Entity(entity), Entity(other), expected=expected)

@@ -82,7 +82,7 @@ class ToyDiscourse(ToyCorpus):
         unit, pronouns = f"{split} {topic} {distance} {number}", topic == "pronouns"
         # Dice of its own: a family's words do not depend on how many there are.
         words = Words(Dice(KIND, self._seed, "sets", unit))
-        # The same sentences decide nothing in every variant, so that the cue alone differs.
+        # The same sentences decide nothing in every variant, so that only the cue differs.
         fillers = [words.filler() for _ in range(WINDOW - 1)]
         pairs = list(words.family(topic))
         variants = [probe.texts[1] for _, probe in pairs]

@@ -7,7 +7,7 @@ decide a target word are those, in the source and in the prefix, that carry what
 A word needs a feature if it would be another word, or stand elsewhere, were that feature alone
 different: `den` needs its case, `die` does not, which is nominative and accusative. A source word
 carries its own features and none that only follow from another word: in `can see` the tense
-stands in `can`, and the person of `sees` is its subject's. A target word also carries what its form
+is in `can`, and the person of `sees` is its subject's. A target word also carries what its form
 shows by agreement, as an article shows a gender.
 """
 
@@ -143,7 +143,7 @@ class NounPhrase:
 
     @property
     def _case(self) -> str:
-        """The feature of its case, which masculine words alone show."""
+        """The feature of its case, which only masculine words show."""
         return f" {self.id}.case" if self.gender == "m" else ""
 
     def _article(self, case: str) -> Phrase:
@@ -151,7 +151,7 @@ class NounPhrase:
         needs = f"{i}.form {self.chain}.gender{self._case}"
         ending = FORMS[f"indefinite ending {case}"][self.gender]
         if self.form == "possessive" and self.owner:
-            # A mention of the owner: `his` shows the owner's gender beside that of what is owned.
+            # A mention of the owner: `his` shows the owner's gender, and that of what is owned.
             mention = f"{self.owner.chain}@{i}.owner"
             needs += f" {self.owner.chain}.gender"
             english = FORMS["english possessive"][self.owner.sex]

@@ -41,7 +41,7 @@ AND = Phrase(word("and", "and", "and"), word("und", "and", "and", "and"))
 class ToyCorpus(Corpus):
     """Generated English and German-like documents.
 
-    No test pair stands in the training split. A test document in which one does is left out whole
+    No test pair is in the training split. A test document in which one does is left out whole
     and another drawn in its place, so the context of every sentence is there and the count is kept.
 
     Args:
@@ -293,7 +293,7 @@ class Document:
         return first.render() + AND + tail.render() + STOP
 
     def _elliptical(self) -> Phrase:
-        """Return an ellipsis whose verb stands in the sentence before."""
+        """Return an ellipsis whose verb is in the sentence before."""
         assert self._last_verb
         self._count += 1
         clause, verb = f"c{self._count}", self._last_verb

@@ -82,7 +82,7 @@ class EncodedSide:
         return np.array(self._words[self._place(index)])
 
     def current_words(self, index: int | np.integer) -> np.ndarray:
-        """Return the same of the current sentence alone; `NO_WORD` for ids of its context."""
+        """Return the same of only the current sentence; `NO_WORD` for ids of its context."""
         words, (start, end) = self.words(index), current_span(self[index])
         words[:start], words[end:] = NO_WORD, NO_WORD
         return words
@@ -90,7 +90,7 @@ class EncodedSide:
     def _place(self, index: int | np.integer) -> slice:
         if self._order is not None:
             index = self._order[index]
-        # Ends alone are stored: a sentence begins where the one before it ends.
+        # Only ends are stored: a sentence begins where the one before it ends.
         return slice(self._ends[index - 1] if index else 0, self._ends[index])
 
     def lengths(self) -> np.ndarray:

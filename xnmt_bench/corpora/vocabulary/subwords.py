@@ -108,7 +108,7 @@ class Subwords(ABC):
         blank's id belongs to the word behind it.
 
         Returns:
-            Words are counted from 0, without markers. `NO_WORD` stands for a marker, and `UNTIED`
+            Words are counted from 0, without markers. `NO_WORD` means a marker, and `UNTIED`
             for a piece that crosses the end of a word.
         """
         ids, places = self.encode(text), [match.span() for match in WORD.finditer(text)]
@@ -123,7 +123,7 @@ class Subwords(ABC):
                 crossed = []
         if crossed and len(words) == len(ids):
             words[-1:] = [UNTIED]
-        # Behind the last word stand blanks alone.
+        # After the last word there are only blanks.
         return Tied(ids, words + [_only(crossed, number)] * (len(ids) - len(words)))
 
     def _stops(
@@ -174,7 +174,7 @@ class StoredSubwords(Subwords):
     """A vocabulary of a system that is trained here.
 
     Attributes:
-        path: its file, which is copied beside the system's weights.
+        path: its file, which is copied next to the system's weights.
         clusters: so many clusters have markers.
     """
 
@@ -205,7 +205,7 @@ class SentencePiece(StoredSubwords):
         model, special_ids = self._model, (PAD, UNK, BOS, EOS)
         ids = (model.pad_id(), model.unk_id(), model.bos_id(), model.eos_id())
         if ids != special_ids:
-            problem = f"pad, unk, bos, eos are {ids}; train it with {special_ids}"
+            problem = f"the ids of pad, unk, bos, eos are {ids}; train the model with {special_ids}"
             raise DataError(self.path, None, problem)
         self.clusters, size = clusters, model.get_piece_size()
         self._symbols = dict(enumerate(marker_symbols(clusters), start=size))

@@ -61,10 +61,10 @@ class Alignments(Lazy):
         if self._backward is None:
             return numbers
         there = set(self._backward.numbers)
-        self._leave_out({n: "the other direction leaves it out" for n in numbers if n not in there})
+        self._leave_out({n: "the other direction lacks it" for n in numbers if n not in there})
         both = [number for number in numbers if number in there]
         if not both:
-            raise XnmtError("the two directions have no sentence in common")
+            raise XnmtError("the two directions share no sentence")
         return both
 
     @property
@@ -108,7 +108,7 @@ class Alignments(Lazy):
         self._left_out += len(unreadable)
         if dumped and dumped[-1].number not in test_sentences:
             wrong = f"sentence {dumped[-1].number}, but the test set has {len(test_sentences)}"
-            raise XnmtError(f"the relevance is not of this test set's sentences: it has {wrong}")
+            raise XnmtError(f"the relevance is of another test set: it has {wrong}")
         kept, problems = dict[int, Weighed](), dict[int, str]()
         for weighed in dumped:
             sentence = test_sentences[weighed.number]
@@ -119,10 +119,10 @@ class Alignments(Lazy):
                 kept[weighed.number] = replace(weighed, source=source, target=target)
             else:
                 side = "target" if source else "source"
-                problems[weighed.number] = f"its {side} tokens are not the words of the corpus"
+                problems[weighed.number] = f"its {side} tokens do not spell the corpus's words"
         self._leave_out(problems)
         if not kept:
-            raise XnmtError("no sentence of the dump is readable and has the words of the corpus")
+            raise XnmtError("no sentence of the file is readable and spells the corpus's words")
         return kept
 
     @cached_property
@@ -147,8 +147,8 @@ class Alignments(Lazy):
         """
         input_file = self._job.input_file("relevance")
         if input_file is not None and input_file.scenario not in (None, GOLDEN):
-            of = f"relevance.path: it is of scenario={input_file.scenario}"
-            raise XnmtError(f"{of}, and alignment reads that of the reference's words (golden)")
+            of = f"relevance.path has relevance of scenario={input_file.scenario}"
+            raise XnmtError(f"{of}, but alignment needs scenario=golden, the reference's words")
         return self._job.weighed_sentences(GOLDEN)
 
     def links(self) -> Iterator[Links]:
@@ -170,8 +170,8 @@ class Alignments(Lazy):
             if by_number and missing == self.numbers[-len(missing) :]:
                 first = f"the first {len(by_number)} of {len(self.numbers)} test sentences"
                 remedy = f"give rules.test_sentences={len(by_number)}"
-                raise XnmtError(f"the relevance has {first}; {remedy}")
-            raise XnmtError("the relevance is not of this test set's sentences")
+                raise XnmtError(f"the relevance covers {first}; {remedy}")
+            raise XnmtError("the relevance is of another test set")
         yield from (by_number[number] for number in self.numbers)
 
     @cached_property

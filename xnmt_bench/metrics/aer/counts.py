@@ -69,7 +69,7 @@ def count_links(
     }
     if target_lengths is not None:
         words = list(zip(target_lengths, gold, strict=True))
-        # Lengths of alignment files are unknown where no text is beside them.
+        # Lengths of alignment files are unknown where they come without a text.
         counts |= {
             "target_words": list(target_lengths),
             "no_link": [n - len({j for _, j in g.possible}) for n, g in words],
@@ -132,7 +132,7 @@ def about_reading(
     there, reading = min(aers)
     if not here - there > threshold:  # without any link AER is NaN
         return None
-    return f"AER would be {100 * there:.1f} % and not {100 * here:.1f} % {reading}"
+    return f"AER is {100 * here:.1f} %, but {100 * there:.1f} % {reading}"
 
 
 def _counted_from(shift: int, links: Links) -> Links:

@@ -125,9 +125,9 @@ class AER(SumMetric):
         hypothesis_reverse: bool = False,
         text: Sequence[str] | None = None,
     ) -> None:
-        # One of them alone would be ignored, and the model measured instead.
+        # Only one of them would be ignored, and the model measured instead.
         if bool(gold) != bool(hypothesis):
-            raise XnmtError("metric.aer.gold and metric.aer.hypothesis go together")
+            raise XnmtError("metric.aer.gold and metric.aer.hypothesis: give both, or neither")
         if symmetrisation not in METHODS:
             problem = unknown("symmetrisation", symmetrisation, METHODS)
             raise XnmtError(f"metric.aer.symmetrisation: {problem}")
@@ -150,7 +150,7 @@ class AER(SumMetric):
         return bool(self.gold) or job.input_file("relevance") is not None
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
-        """Yield the explainer's alignments and those that need no model; or a file's alone."""
+        """Yield the explainer's alignments and those that need no model; or only a file's."""
         if self.gold and self.hypothesis:
             method = self.symmetrisation if self.backward else FORWARD
             hypothesis = self._hypothesis_file(
@@ -245,8 +245,8 @@ class AER(SumMetric):
         ):
             if base == 0 and counts_from_one(file_links):
                 yield (
-                    f"no link of the {name} is of a first word, as where words are counted from 1; "
-                    f"see metric.aer.{name}_base"
+                    f"no {name} link has word 0: if the file counts words from 1, set "
+                    f"metric.aer.{name}_base=1"
                 )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What people answered to sheets, beside each other, automatic columns and relevance."""
+"""What people answered to sheets, compared with each other, automatic columns and relevance."""
 
 from xnmt_bench.metrics.annotation.metric import Annotation
 

@@ -99,9 +99,11 @@ def read_answers(paths: Sequence[Path], key_path: Path | None, form: str) -> Ans
         ConfigError: a file is given twice, or labels of others without a key.
         DataError: a file is not readable, or is of another sheet.
     """
-    # A file beside itself would agree perfectly.
+    # A file compared with itself would agree perfectly.
     if len({path.resolve() for path in paths}) < len(paths):
-        raise ConfigError(["sheet.path: a file is given twice; give one for each person"])
+        raise ConfigError(
+            ["sheet.path: the same file is given twice; give one file for each person"]
+        )
     key_columns = KEY_COLUMNS if form == MT_GENDER else SYSTEM
     key = read_key(key_path, key_columns) if key_path else None
     # Released labels name sentences; only a key ties them to the items of a sheet.

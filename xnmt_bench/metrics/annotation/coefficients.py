@@ -16,7 +16,7 @@ import numpy as np
 from xnmt_bench.measuring.metric import ratio
 
 MISSING = ""
-# Of people's words beside relevance.
+# Of people's words compared with relevance.
 SUMS = ("agreement", "average_precision", "hit_1", "hit_3")
 
 
@@ -37,7 +37,7 @@ def masi(first: frozenset[int], second: frozenset[int]) -> float:
 
 
 def as_set(answer: str) -> frozenset[int]:
-    """Return the numbers of an answer; none for a dash, which stands for no word."""
+    """Return the numbers of an answer; none for a dash, which means no word."""
     return frozenset(int(number) for number in answer.split() if number.isdigit())
 
 
@@ -135,7 +135,7 @@ def krippendorff_alpha(
         drawn_NC = np.repeat(counts_UC, weights_U.astype(np.int64), axis=0)
         # An answer without another to its item has no pair, and counts as expected neither.
         pairable_NC = drawn_NC[drawn_NC.sum(1) > 1]
-        # With one answer alone the expected distance is 0.
+        # With only one answer the expected distance is 0.
         if (pairable_NC.sum(0) > 0).sum() < 2:
             return float("nan")
         return float(alpha(value_counts=pairable_NC, level_of_measurement=of_values))

@@ -119,22 +119,22 @@ class Annotation(Metric):
         """Yield what the files of `sheet.path` hold, and with `sheet.key` what they are about.
 
         Raises:
-            ConfigError: no file is given, or one person's alone without a key.
+            ConfigError: no file is given, or only one person's without a key.
         """
         options = job.settings.sheet
         if not options.path:
-            raise ConfigError(["metric=[annotation] reads sheet.path=[first.csv,second.csv]"])
+            raise ConfigError(["metric=[annotation] needs sheet.path=[first.csv,second.csv]"])
         key = Path(options.key) if options.key else None
         answers = read_answers([Path(path) for path in options.path], key, options.format)
         if len(answers.filled) < 2 and answers.key is None:
-            problem = "one person has no other to agree with; give a second file, or sheet.key"
+            problem = "agreement needs the answers of two people; give a second file, or sheet.key"
             raise ConfigError([f"sheet.path: {problem}"])
         # Logged first: a sheet that is filled in part is valid, and its gaps would else go unseen.
         for line in answers.people():
             log.info("answers of %s", line)
         for group, items in answers.groups():
             for question in answers.questions:
-                # One person alone has no other to agree with: only rows beside the key are left.
+                # One person has no other to agree with: only comparisons with the key are left.
                 if len(answers.filled) > 1:
                     columns = _people_columns(answers, question, items)
                     yield self._row(answers, group, items, columns, question.name, PEOPLE)
@@ -176,7 +176,7 @@ class Annotation(Metric):
     def _hidden_rows(
         self, answers: Answers, group: Group, items: Sequence[int], question: Question
     ) -> Iterator[PlannedRow]:
-        """Yield people beside the automatic answers, and beside each explainer's relevance."""
+        """Yield people compared with the automatic answers, and with each explainer's relevance."""
         assert answers.key is not None
         automatic_U = answers.hidden(f"{AUTOMATIC}{question.name}", items)
         # Some questions have no automatic answer, such as whether the context is needed.
@@ -300,11 +300,11 @@ def _beside_automatic(
         "agreement": ratio(weights_RU @ agreed_U, annotations_R),
         "annotations": annotations_R,
     }
-    # Beside a column of one answer alone kappa is 0 for any answers of people.
+    # Against a column with only one answer kappa is 0 for any answers of people.
     if len({answer for answer in automatic_U if answer != MISSING}) < 2:
         return results
     kappas = np.array([cohen_kappa(p, automatic_U, weights_RU) for p in people])
-    # A bootstrap draw may leave a person one answer alone, and so no kappa: that person is left
+    # A bootstrap draw may leave a person only one answer, and so no kappa: that person is left
     # out of this draw's mean.
     defined_PR = ~np.isnan(kappas)
     return results | {"kappa": ratio(np.where(defined_PR, kappas, 0).sum(0), defined_PR.sum(0))}
@@ -326,7 +326,7 @@ def _ratios(sums_R: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         # Of mentions that look anywhere: a row without weight has no words to spread it over.
         attended = ratio(sums_R["attended"], sums_R["looking"])
         spread = ratio(sums_R["spread"], sums_R["spread_asked"])
-        # Whether it finds the antecedent at all is what stands for a heatmap.
+        # Whether it finds the antecedent at all is what a heatmap is summed up by.
         return (
             {"agreement": shares["nonzero"]}
             | shares

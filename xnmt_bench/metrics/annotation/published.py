@@ -63,7 +63,7 @@ def read_links(answers: Answers, items: Sequence[int]) -> Iterator[tuple[str, st
     """
     assert answers.key is not None, "explainer and weight stand in the key"
     explainer_U = answers.hidden("explainer", items)
-    # An empty cell stands for a mention that looks nowhere; `looks_U` keeps its 0 out of the mean.
+    # An empty cell means a mention that looks nowhere; `looks_U` keeps its 0 out of the mean.
     weight_U, attended_U = (
         np.array([answers.key.parse(item, column, _number_or_zero) for item in items])
         for column in (links.WEIGHT, links.ATTENDED)

@@ -1,4 +1,4 @@
-"""Weights on antecedents beside right decisions, as a metric (Dinarelli et al. 2024, section 6)."""
+"""Weights on antecedents and right decisions, as a metric (Dinarelli et al. 2024, section 6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AntecedentWeight(Metric):
     """Whether a system decides right where an explainer says that it looked at the antecedent.
 
     A unit is a source with its context; its sums are of decisions, by whether the antecedent has a
-    significant weight and whether they are right; each decision's weight stands beside them.
+    significant weight and whether they are right; each decision's weight is stored with them.
 
     Args:
         set: `corpus`, or the path of a contrastive set whose antecedents are annotated, such as
@@ -96,9 +96,11 @@ class AntecedentWeight(Metric):
             for contrastive_set in sets
             if any(group.antecedent for group in contrastive_set.groups)
         ]
-        # A name may stand for several sets, some without antecedents; one with them will do.
+        # A name may mean several sets, some without antecedents; one with them will do.
         if not annotated:
-            raise XnmtError(f"metric.antecedent.set={self.set}: no antecedent is annotated there")
+            raise XnmtError(
+                f"metric.antecedent.set={self.set}: the set has no annotated antecedents"
+            )
         for contrastive_set in annotated:
             measured = MeasuredSet(job, contrastive_set)
             where: dict[str, Any] = {
@@ -217,10 +219,12 @@ class MeasuredSet:
         # Groups of one source share words and context, so they are drawn together.
         unit_of = dict(zip(comparison.groups_G, comparison.units_G, strict=True))
         pairs = zip(table["group"].to_pylist(), table["weight"].to_pylist(), strict=True)
-        # Groups without a choice have no right decision to stand beside the weight.
+        # Groups without a choice have no right decision to compare with the weight.
         rows = [(g, w) for g, w in pairs if g in right_of and member_G[g]]
         if not rows:
-            raise NotApplicable("of this part no antecedent was explained that is read")
+            raise NotApplicable(
+                "no explained antecedent of this part is in a sentence that the system reads"
+            )
         right = np.array([right_of[g] for g, _ in rows], dtype=np.float64)
         weight = np.array([w for _, w in rows])
         unit_G = np.array([unit_of[g] for g, _ in rows])

@@ -52,7 +52,7 @@ class PassageCorpus(CorpusView):
 
 @dataclass(frozen=True)
 class Placed:
-    """A group whose antecedent stands in a sentence that the system reads.
+    """A group whose antecedent is in a sentence that the system reads.
 
     Attributes:
         group: its index.

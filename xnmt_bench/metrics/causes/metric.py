@@ -197,13 +197,13 @@ class Causes(SumMetric):
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
         # A side of few decisions would have an interval as wide as the scale. One that no sentence
-        # has relevance of is left out too; a sentence without relevance alone has a share of 0.
+        # has relevance of is left out too; a sentence that lacks only relevance has a share of 0.
         usable = {side: columns.get(f"usable_{side}", np.zeros(1)).sum() for side in SIDES}
         without = [s for s in SIDES if usable[s] < FEWEST or s not in explained]
         if len(without) == len(SIDES):
             side = "" if explained == {*SIDES} else " on the side that is explained"
             raise NotApplicable(f"fewer than {FEWEST} decisions have a word with an effect{side}")
-        # Of one side alone nothing is pooled.
+        # With one side there is nothing to pool.
         left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
         settings = {"words exchanged by": HEURISTIC if self.heuristic else "grammar"}
@@ -237,7 +237,7 @@ class Causes(SumMetric):
                 if pooled is not None:
                     sums.update({"usable_pooled": 1.0, "causal_pooled": pooled})
             for n, (ranking, side) in enumerate(zip(rankings, SIDES, strict=True)):
-                # Replacing one source word alone says little there.
+                # Replacing only one source word says little there.
                 if decision.takes_both and side == "source":
                     continue
                 equal_X = np.where(visible[n], 0.0, np.nan)
@@ -290,7 +290,7 @@ class Causes(SumMetric):
                 texts = [split_words(sentence.source), split_words(sentence.target)]
                 if interventions().encode(texts) != ids:
                     raise NotApplicable(
-                        "the system reads more than the words of a sentence, such as its context"
+                        "the system reads more than the sentence, such as a context"
                     )
                 # Of a subword of two words it is not known which of them has an effect.
                 if not split.untied(index):

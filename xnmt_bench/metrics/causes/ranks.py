@@ -24,7 +24,7 @@ SIDES = ("source", "prefix")
 class Shares:
     """One decision's part in the sums of one side.
 
-    Whether a decision has one depends on the effects alone, so that all explainers are judged on
+    Whether a decision has one depends only on the effects, so that all explainers are judged on
     the same decisions. A word without a known effect counts as one that does nothing.
 
     Attributes:
@@ -106,7 +106,7 @@ class Ranking:
 def _probability_first(chosen: tuple[int, ...], other_words: tuple[int, ...], k: int) -> float:
     """Return how probable it is that some words are all among the first k in a random order.
 
-    Pieces stand in a random order, and a word stands where its first piece does. For one word and
+    Pieces are in a random order, and a word is where its first piece does. For one word and
     k = 1 that is the word's share of the pieces.
 
     Args:

@@ -52,7 +52,7 @@ def columns_of(number: int, sentence: Sentence, effects: Effects) -> dict[str, A
         "earlier": [NONE if p is None or p.earlier is None else p.earlier for p in planted_N],
         "joint": effects.joint_N,
         "takes_both": [p is not None and p.takes_both for p in planted_N],
-        # Of the whole sentence: they stand in its first row alone, so that they can be summed.
+        # Of the whole sentence: only its first row has them, so that they can be summed.
         "substitutes": effects.substitutes * first_N,
         "as_long": effects.as_long * first_N,
     } | {

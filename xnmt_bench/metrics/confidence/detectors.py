@@ -1,4 +1,4 @@
-"""What else tells a broken translation: by its weights, its probability, or its text alone.
+"""What else tells a broken translation: by its weights, its probability, or only its text.
 
 Each is NaN where it cannot be told. Shapes as in `scores`; p_S: of all weights, the share that each
 source token gets.

@@ -68,7 +68,7 @@ class Detects(Analysis):
         self.labels, self.recall, self.draws = labels, recall, Draws(samples, seed)
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
-        """Return a line for each score of each explainer, behind those of the text alone."""
+        """Return a line for each score of each explainer, after those of the text."""
         usable = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not usable:
             raise NotApplicable("the translations are not annotated (outputs.format=annotated)")

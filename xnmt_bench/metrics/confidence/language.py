@@ -26,7 +26,7 @@ def language(text: str, languages: Collection[str]) -> str:
 
     Args:
         text: the text.
-        languages: languages that it may be in, beside the usual ones.
+        languages: languages that it may be in, besides the usual ones.
     """
     # Whichever language it is in: of a script without blanks each character counts.
     if len(cut_words(text)) < LEAST_WORDS:

@@ -103,7 +103,7 @@ def _matrices(
     for sentence in (sentence for sentence in dump if isinstance(sentence, Weighed)):
         scores: dict[str, TokenScores] = {}
         read: dict[str, Weighed] = {}
-        # Both units, since the page can switch; links between translations are of words alone.
+        # Both units, since the page can switch; links between translations are of words only.
         for unit in get_args(Unit):
             shown = read[unit] = replace(reading, unit=unit, shares=dump.attention).read(sentence)
             of_source, of_target = token_percentages(reading.scored(shown), reading.definition)

@@ -117,7 +117,7 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, list[int]]]
 
 
 def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
-    """Return 1 for each pair of texts that stands in the training data, else 0.
+    """Return 1 for each pair of texts that is in the training data, else 0.
 
     Args:
         pairs: sources and translations.

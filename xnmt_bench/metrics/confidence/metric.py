@@ -66,19 +66,19 @@ SHARES = (
     *("digits_differ", "wrong_language", "source_language", "in_training", "wass_to_uniform"),
 )
 UNLIKE = (
-    "EOS has a row or column in some rows and not in others, which do not compare; "
-    "metric.confidence.eos=drop makes them alike"
+    "Some rows have weights of EOS and others do not, so they cannot be compared; set "
+    "metric.confidence.eos=drop"
 )
 IN_CONTEXT = (
-    "Of systems that read a context, weights are shares of the current sentence's words alone, of "
-    "attention too."
+    "For systems that read a context, weights, attention too, are shares of the current sentence's "
+    "words only."
 )
 SENTENCES, WEIGHTS = "sentences.parquet", "weights.jsonl.gz"
 one_digit, three_digits = "{:.1f}".format, "{:.3f}".format
 
 
 class Confidence(Metric):
-    """Confidence in each translation by its weights, and by detectors beside them.
+    """Confidence in each translation by its weights, and by detectors.
 
     A unit is a sentence; its columns are its scores.
 
@@ -285,7 +285,7 @@ class Confidence(Metric):
                 input_file = job.input_file("relevance")
                 where = input_file.path if input_file else "the explainer's weights"
                 why = f": {problems[0]}" if problems else ""
-                raise DataError(where, None, f"no sentence can be read{why}")
+                raise DataError(where, None, f"none of its sentences can be read{why}")
             write_table(pa.table(columns), folder / SENTENCES)
             unread = reading.unread_eos
             return {"problems": problems, "eos": sorted(ends), "unread_eos": unread}
@@ -310,7 +310,7 @@ class Confidence(Metric):
         test_set: str,
         labels: Sequence[Mapping[str, bool]] | None = None,
     ) -> Evidence:
-        """Return the scores as units, beside annotated `labels` by sentence."""
+        """Return the scores as units, with annotated `labels` by sentence."""
         path = artefact.path / SENTENCES
         columns = read_table(path).to_pydict()
         numbers = np.asarray(columns["sentence"], dtype=np.int64)

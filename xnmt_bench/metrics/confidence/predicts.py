@@ -57,7 +57,7 @@ class Predicts(Analysis):
         self._check_scores(panels)
         usable = [(panel, rows) for panel in panels if (rows := list(self._rows(panel)))]
         if not usable:
-            raise NotApplicable("the sentences have no references, or no scores of their own")
+            raise NotApplicable("the sentences have no references, or no scores")
         kept, by_panel = zip(*usable, strict=True)
         words = {"explainer": "explainer", "score": "score"}
         title, apart = "Which confidence predicts quality?", distinguish(kept)
@@ -83,7 +83,7 @@ class Predicts(Analysis):
         # All explainers score the same sentences, so the first says whether these have references.
         if first is None or not {*QUALITY, LENGTH} <= first.columns.keys():  # no references
             return
-        # Once a panel: a baseline's numbers are the same beside each explainer.
+        # Once a panel: a baseline's numbers are the same for each explainer.
         for name, (column, sign) in BASELINES.items():
             if column in first.columns:
                 row_keys = {"explainer": "(none)", "score": name}

@@ -106,14 +106,19 @@ def rows(
         lengths_N.append(sentence.target.size)
         if references is not None:
             if (number := sentence.number) >= len(references):
-                raise XnmtError(f"sentence {number} has no reference: there are {len(references)}")
+                raise XnmtError(
+                    f"sentence {number} has no reference: there are {len(references)}, counted "
+                    "from 0"
+                )
             row["reference"] = references[number]
             row |= quality(row["target"], row["reference"])
         sentence_rows.append(row)
     numbers = Counter(row["sentence"] for row in sentence_rows)
     # Two translations of one sentence would both be its unit.
     for number in (number for number, count in numbers.items() if count > 1):
-        raise XnmtError(f"sentence {number} is there twice: each has one translation")
+        raise XnmtError(
+            f"sentence {number} is listed twice; give one translation for each sentence"
+        )
     # It compares with the other sentences, so it follows once all have been read.
     to_data = detectors.WassToData(shares_N, lengths_N)
     usual = _usual_length_ratio(sentence_rows, reading.languages)
@@ -132,7 +137,7 @@ def rows(
 
 
 def _scored(sentence: Weighed, reading: Reading, copied: str) -> dict[str, Any]:
-    """Return the confidence of the matrix; `copied` stands in the source too."""
+    """Return the confidence of the matrix; `copied` is in the source too."""
     read = reading.read(sentence)
     weights_TS, tokens = reading.scored(read), read.target.size
     if reading.definition == "softalignments":

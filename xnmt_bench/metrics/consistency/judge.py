@@ -117,7 +117,7 @@ def judge(
 
     def seen(entity: Entity) -> TranslatedMention:
         spoken = translations[item.sentence - entity.back]
-        # An old rule looks at the first word of several alone.
+        # An old rule looks only at the first of several words.
         head = Entity(entity.words[: 1 if morphology.first_word else None], entity.back)
         # Target articles show gender where nouns do not, and are linked to the source's article.
         source = with_article(suite.words(item, entity), head.words)

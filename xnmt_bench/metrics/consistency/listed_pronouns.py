@@ -53,7 +53,7 @@ def write_judged(
 def _row(
     suite: Suite, item: Item, judged: JudgedPronoun, translations: Mapping[int, Translation]
 ) -> dict[str, Any]:
-    # An entity may stand in an earlier sentence, which the reader then has to see.
+    # An entity may be in an earlier sentence, which the reader then has to see.
     sentences = sorted({item.sentence - item.entity.back, item.sentence})
     sources = [split_words(suite.sentences[n].source) for n in sentences]
     targets = [translations[n].words for n in sentences]

@@ -53,7 +53,7 @@ def by_eflomal(
         # eflomal cannot align an empty sentence.
         spoken = {n: pair for n, pair in pairs_by_number.items() if pair[1].strip()}
         if not spoken:
-            raise DataError("translations", None, "all are empty")
+            raise DataError("translations", None, "all translations are empty")
         # A list, since both directions read it.
         aligned = list(_sentences(spoken.values()))
         forward, backward = align(aligned, _sentences(_more(learn_from)), folder)
@@ -89,11 +89,13 @@ def of_file(
     def link(_: Path) -> dict[int, Links]:
         # A line of a sentence that was not translated cannot be checked for its range.
         lengths = [(ANY, ANY)] * sentences
-        problem = "between words stands another blank than ' ', which counts too"
+        problem = (
+            "words are separated by other blanks than ' '; links that count words may be shifted"
+        )
         for number, pair in pairs_by_number.items():
             source, target = map(split_words, pair)
             lengths[number] = len(source), len(target)
-            # Other tools split at ' ' alone, where a no-break space holds two words together.
+            # Other tools split only at ' ', where a no-break space holds two words together.
             if [source, target] != [_single(text).split(" ") for text in pair]:
                 log.warning("%s:%d: %s", path, number + 1, problem)
         alignments = AlignmentFile(path).read(lengths)
@@ -165,7 +167,7 @@ def of_gold(store: Store, sentences: Mapping[int, Sentence]) -> tuple[Stage, dic
     Raises:
         NotApplicable: there are none.
     """
-    # Sure links alone: a possible one may be an annotator's doubt.
+    # Only sure links: a possible one may be an annotator's doubt.
     gold_links = {n: s.gold.sure for n, s in sentences.items() if s.gold}
     if not any(gold_links.values()):
         raise NotApplicable("these sentences have no gold word alignment")
@@ -182,7 +184,7 @@ def of_rule(store: Store, suite: Suite, pairs_by_number: Pairs) -> tuple[Stage, 
     # A generated suite knows the form of its sentences, and needs no statistics.
     rule = suite.link_words
     if rule is None:
-        raise NotApplicable(f"links=rule: {suite.name} has no rule that links words")
+        raise NotApplicable(f"links=rule: the suite {suite.name} has no rule that links words")
 
     def link(_: Path) -> dict[int, Links]:
         return {n: rule(*pair) for n, pair in pairs_by_number.items()}
@@ -224,7 +226,7 @@ def _sentences(texts: Iterable[tuple[str, str]]) -> Iterator[Sentence]:
 
 def _bare(text: str) -> str:
     """Return as many words in lower case, without the punctuation at their ends."""
-    # A word of punctuation alone stays, or places would move.
+    # A word of only punctuation stays, or places would move.
     return " ".join(bare(word) or word for word in split_words(text))
 
 

@@ -71,7 +71,7 @@ one_digit = "{:.1f}".format
 
 
 class Consistency(SumMetric):
-    """Whether pronouns agree with the nouns that they stand for; no reference is needed.
+    """Whether pronouns agree with the nouns that they refer to; no reference is needed.
 
     A unit is a sentence of a suite, with all its pronouns.
 
@@ -85,7 +85,7 @@ class Consistency(SumMetric):
         learn_from: what else eflomal learns from: `train`, the configured corpus's training
             sentences, or a file of lines `source ||| translation`.
         morphology: by name; None for the language's usual one.
-        resolver: an English resolver to stand beside: a plug-in's name, or a file of clusters.
+        resolver: an English resolver to compare with: a plug-in's name, or a file of clusters.
         relevance: whether the configured explainer tells at which entity a pronoun looks.
     """
 
@@ -212,7 +212,7 @@ class Consistency(SumMetric):
         suite = self._suite(job, language)
         asks_explainer = self._explained and job.input_file("relevance") is None
         if asks_explainer and job.explained.explainer.alters:
-            raise NotApplicable("an altered explainer tries judges, and shows nothing of pronouns")
+            raise NotApplicable("altered explainers test judges; they are not measured on pronouns")
         # Before any row is planned, so that a wrong file or name ends the run at once.
         resolver = self.resolve_suite(suite)
         for translation_set in translated(job, suite, self.suite):
@@ -222,7 +222,7 @@ class Consistency(SumMetric):
                 "nmt": translation_set.nmt,
                 "links": self._linked_by(job, translation_set),
                 "morphology": name,
-                # Names alone: a path of this machine means nothing where results are read.
+                # Only names: a path of this machine means nothing where results are read.
                 "learn_from": Path(self.learn_from).name if self.learn_from else "",
                 "resolver": Path(self.resolver).name if self.resolver else "",
                 "explainer": self._explained_by(job, translation_set) if self.relevance else "",
@@ -250,7 +250,7 @@ class Consistency(SumMetric):
                 content |= translation_set.content
             if self._explained:
                 content |= job.file_relevance
-            # A row of a file or of people depends on the system by its relevance alone.
+            # A row of a file or of people depends on the system only by its relevance.
             of_relevance = self._explained and not translation_set.own
             yield self.plan(
                 job,
@@ -278,11 +278,13 @@ class Consistency(SumMetric):
         plug_in = create("resolvers", self.resolver)
         clusters = list(plug_in.resolve(suite.sentences))
         if all(of_sentence is None for of_sentence in clusters):
-            raise XnmtError(f"resolver {self.resolver!r} knows no sentence of {suite.name}")
+            raise XnmtError(
+                f"resolver {self.resolver!r} has clusters for no sentence of {suite.name}"
+            )
         return Resolver.of_clusters(suite, clusters, plug_in.fingerprint)
 
     def _file_content(self) -> dict[str, str]:
-        """Return fingerprints of the files among its options; their names stand in its columns."""
+        """Return fingerprints of the files among its options; their names are in its columns."""
         options = {"learn_from": self.learn_from, "links": self.links}
         paths = {name: Path(value) for name, value in options.items() if value}
         return {name: file_hash(path)[:16] for name, path in paths.items() if path.is_file()}
@@ -316,14 +318,23 @@ class Consistency(SumMetric):
             "language": self.language or configured,
         }
         if self.learn_from and self.links != EFLOMAL:
-            problem = f"metric.consistency.learn_from, but links={self.links} learn from nothing"
+            problem = (
+                f"metric.consistency.learn_from needs links={EFLOMAL}; links={self.links} learns "
+                "nothing"
+            )
             raise ConfigError([problem])
         if missing := [name for name, value in chosen.items() if value is None]:
-            raise ConfigError([f"metric.consistency.{name} is needed" for name in missing])
+            raise ConfigError(
+                [
+                    f"metric.consistency.{name}: has no value yet; give "
+                    f"metric.consistency.{name}=..."
+                    for name in missing
+                ]
+            )
         language = str(chosen["language"])
         # A system says one language, so another one is a slip.
         if configured not in (None, language):
-            problem = f"the configured corpus's translations are {configured}"
+            problem = f"the corpus's target language is {configured}"
             raise XnmtError(f"metric.consistency.language={language}, but {problem}")
         if not from_files and not self._of_corpus and job.corpus.source_language != ENGLISH:
             problem = f"the system translates from {job.corpus.source_language}"
@@ -348,7 +359,7 @@ class Consistency(SumMetric):
             return chains(job.corpus)
         if self.suite == OWN:
             if not isinstance(job.corpus, BringsSuite):
-                raise NotApplicable(f"corpus {job.corpus.name} brings no suite of pronouns")
+                raise NotApplicable(f"corpus {job.corpus.name} has no suite of pronouns")
             return job.corpus.suite()
         return read_suite(self.suite, Path(str(self.data)), language)
 
@@ -371,15 +382,15 @@ class Consistency(SumMetric):
                 f"{morphology.language} ({name})" for name, morphology in morphologies.items()
             )
             hint = (
-                "others are plug-ins (docs/guide/plugins.md); pip install 'xnmt_bench[morphology]'"
+                "pip install 'xnmt_bench[morphology]' brings more, plug-ins others "
+                "(docs/guide/plugins.md)"
             )
-            raise XnmtError(
-                f"no morphology of {language!r}; there are {available}; {hint} brings these"
-            )
+            raise XnmtError(f"no morphology of {language!r}; installed are {available}; {hint}")
         morphology_made: Morphology = create("morphologies", name)
         if morphology_made.language != language:
             raise XnmtError(
-                f"{name} is of {morphology_made.language}, the translations are {language}"
+                f"morphology {name} is for {morphology_made.language}, but the translations are "
+                f"{language}"
             )
         return name, morphology_made
 
@@ -403,7 +414,7 @@ class Consistency(SumMetric):
             if {item.sentence - back for back in item.backs} <= translations.keys()
         ]
         if not items:
-            raise XnmtError(f"no pronoun of {suite.name} is in a sentence that was translated")
+            raise XnmtError(f"none of the translated sentences has a pronoun of {suite.name}")
         judged = [judge(suite, item, translations, morphology) for item in items]
         # Of the links themselves: eflomal's are others each time.
         made_by = {
@@ -415,7 +426,7 @@ class Consistency(SumMetric):
             # A signature separates its fields by colons.
             "genders": morphology.version.replace(":", ""),
         }
-        beside: dict[str, str] = {}
+        made_further: dict[str, str] = {}
         resolved: list[bool | None] = []
         pointings: list[Pointing] = []
         weights: dict[int, WordWeights] = {}
@@ -423,17 +434,17 @@ class Consistency(SumMetric):
         forms = [suite.pronoun(item) for item in items]
         if resolver is not None:
             resolved = list(map(resolver.right, items))
-            beside["resolver"] = resolver.fingerprint
+            made_further["resolver"] = resolver.fingerprint
         if self.relevance:
             weighed_sentences = translation_set.weighed_sentences
             weights = weigh_suite(weighed_sentences, translation_set.pairs, items)
             pointings = points(weights, items, judged)
-            beside["relevance"] = weighed_sentences.fingerprint
+            made_further["relevance"] = weighed_sentences.fingerprint
         columns = statistics(items, judged, resolved, pointings, forms)
         units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
 
         def work(folder: Path) -> dict[str, Any]:
-            # Stored beside the sums: the page and the sheets show each pronoun.
+            # Stored with the sums: the page and the sheets show each pronoun.
             write_judged(suite, items, translations, judged, folder)
             return {}
 
@@ -461,7 +472,7 @@ class Consistency(SumMetric):
                 judged=artefact,
                 # Of its own, so that a row without relevance and one with it share the judged
                 # pronouns.
-                relevance=beside["relevance"],
+                relevance=made_further["relevance"],
             )
             files[ENTITY_RELEVANCE] = relevance_artefact.path / RELEVANCE_FILE
         facts = {
@@ -482,14 +493,14 @@ class Consistency(SumMetric):
             # By the option and not by the sentences, which may differ before and after tuning.
             settings[EXPLAINED] = f"the first {most} sentences" if limited else "all"
             settings |= job.learning_settings
-        return Evidence(units, made_by | beside, facts, files, settings)
+        return Evidence(units, made_by | made_further, facts, files, settings)
 
     def _about_links(self, links: Mapping[int, Links], thresholds: DoubtSettings) -> Iterator[str]:
         """Yield a doubt about what a file of links counts words from."""
         from_file = self.links not in WAYS and thresholds.gold_shift is not None
         if from_file and counts_from_one(links.values()):
             name = Path(self.links).name
-            yield f"no link of {name} is of a first word; the file's words should count from 0"
+            yield f"no link of {name} has word 0; the file should count words from 0"
 
     def _units(
         self,

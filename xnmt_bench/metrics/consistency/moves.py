@@ -1,8 +1,8 @@
 """Do explanations move to the antecedent when a system learns consistency?
 
-A system that was fine-tuned (Yehudai et al. 2023, section 4) stands beside the one that it started
-from, on the same pronouns. Blind explainers move too where a pronoun is translated by other words,
-so their change is what the others' has to be compared with.
+A system that was fine-tuned (Yehudai et al. 2023, section 4) is compared with the one that it
+started from, on the same pronouns. Blind explainers move too where a pronoun is translated by other
+words, so their change is what the others' has to be compared with.
 """
 
 from __future__ import annotations

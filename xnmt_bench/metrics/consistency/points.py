@@ -101,7 +101,7 @@ def write_entity_relevance(
     """Write the relevance of each source word for each entity's translation, a row a pronoun.
 
     It is the mean over the words that are linked to the entity. A row is empty where there are
-    none, where the sentence was not explained, and where the entity stands in an earlier sentence.
+    none, where the sentence was not explained, and where the entity is in an earlier sentence.
 
     Args:
         weights: see `weigh_suite`.
@@ -112,7 +112,7 @@ def write_entity_relevance(
     rows = []
     for item, verdict in zip(items, judged, strict=True):
         sentence_weights, target = weights.get(item.sentence), list(verdict.entity.target)
-        # A row for each pronoun in any case, so that rows stand beside those of the judged file.
+        # A row for each pronoun in any case, so that rows match those of the judged file.
         if sentence_weights is None or not target or item.entity.back:
             rows.append(np.zeros(0))
         else:

@@ -110,7 +110,7 @@ def statistics(
         ]
         known("pointing", "pointed", pointed)
         known("going", "pointed_there", there)
-        # Sorted, so that the columns of two runs stand in one order.
+        # Sorted, so that the columns of two runs are in one order.
         for form in sorted(set(forms)):
             of_form = [p if f == form else None for p, f in zip(pointed, forms, strict=True)]
             known(f"{POINTING}{form}", f"{POINTED}{form}", of_form)

@@ -65,12 +65,12 @@ class TranslationSet:
     @property
     def corpus(self) -> Corpus | None:
         """The suite as the system reads it; None where it is the job's own corpus."""
-        # The job's own corpus is encoded already, and its sentences stand in their documents.
+        # The job's own corpus is encoded already, and its sentences are in their documents.
         return None if self.kind == CHAINS else SuiteCorpus(self.suite, self.job.corpus)
 
     @property
     def content(self) -> dict[str, str]:
-        """What decides the system's own translations beside the suite and the system."""
+        """What decides the system's own translations besides the suite and the system."""
         settings, corpus = self.job.settings, self.corpus or self.job.corpus
         sources = [sentence.source for sentence in corpus.sentences("test")]
         choice = {"sources": sources, "max_length": settings.corpus.max_length}
@@ -103,11 +103,11 @@ class TranslationSet:
             learn_from: what else eflomal learns from.
 
         Raises:
-            NotApplicable: the gold is of the references alone.
+            NotApplicable: the gold is of the references only.
         """
         if how == GOLD:
             if not self.people:
-                raise NotApplicable("the gold word alignment is of the references alone")
+                raise NotApplicable("gold word alignment exists for the references only")
             annotated: dict[int, Sentence] = dict(enumerate(self.suite.sentences))
             return of_gold(self.job.store, annotated)
         if how == RULE:
@@ -117,7 +117,7 @@ class TranslationSet:
         if how == EFLOMAL:
             return by_eflomal(self.job.store, self.pairs, learn_from)
         if self.people:
-            raise NotApplicable(f"the links of {Path(how).name} are of other translations")
+            raise NotApplicable(f"the links of {Path(how).name} belong to other translations")
         return of_file(self.job.store, Path(how), self.pairs, len(self.suite.sentences))
 
     @property
@@ -138,7 +138,9 @@ def translated(job: Job, suite: Suite, kind: str) -> Iterator[TranslationSet]:
     translation_set = TranslationSet(job, suite, kind)
     if translation_set.nmt == REFERENCE:
         # Both rows would have one identity, and one would replace the other.
-        raise ConfigError([f"outputs.name={REFERENCE} is what people's translations are called"])
+        raise ConfigError(
+            [f"outputs.name={REFERENCE}: this name is kept for people's translations; give another"]
+        )
     yield translation_set
     if suite.has_references:
         yield TranslationSet(job, suite, kind, people=True)

@@ -40,7 +40,7 @@ def write_groups(
         for g, kept, right, scored in groups
         if scored
     ]
-    # Texts beside scores, so that the page needs neither corpus nor set.
+    # Texts and scores, so that the page needs neither corpus nor set.
     write_table(pa.Table.from_pylist(columns), folder / f"{FILE}.parquet")
 
 
@@ -73,7 +73,7 @@ def listings(measurements: Sequence[Measurement], columns: Sequence[str]) -> Ite
         measurements: of the metric.
         columns: of their identities.
     """
-    # Named within a set, where rows differ by system alone.
+    # Named within a set, where rows differ only by system.
     by_set: dict[str, list[Measurement]] = {}
     for m in measurements:
         # A part may be all of a set too.

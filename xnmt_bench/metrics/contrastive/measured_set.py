@@ -175,7 +175,7 @@ class MeasuredSet:
         return Evidence(self._units(member_G, self.comparison.chance_G), made_by, facts)
 
     def _units(self, member_G: np.ndarray, right_G: np.ndarray) -> Units:
-        # Chance beside each: its number depends on how many variants the drawn groups have.
+        # Chance for each: its number depends on how many variants the drawn groups have.
         columns = {"right": right_G, "chance": self.comparison.chance_G}
         unit_U, sums = by_unit(
             self.comparison.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
@@ -194,11 +194,11 @@ class MeasuredSet:
         remarks = []
         if self.comparison.left_out:
             remarks.append(
-                f"{self.comparison.left_out} variants are written as the true one and left out"
+                f"{self.comparison.left_out} variants are equal to the true one and left out"
             )
         if self.comparison.emptied:
             groups = ", ".join(map(str, self.comparison.emptied))
-            remarks.append(f"nothing is left to compare in groups {groups}")
+            remarks.append(f"groups {groups} have no other variant left")
         if unread := int((~self._scored_G).sum()):
             groups = f"{unread:,} of {len(self._scored_G):,} groups"
             remarks.append(
@@ -207,7 +207,7 @@ class MeasuredSet:
         scores_N = self.scores.of(self.number)
         if self.options.ties == "wrong" and (tied := int(self.comparison.tied_G(scores_N).sum())):
             remarks.append(
-                f"in {tied:,} groups the true variant ties with the best, which is not right"
+                f"in {tied:,} groups the true variant ties with the best, which counts as wrong"
             )
         # Files of losses and of log-probabilities look alike; accuracy tells which way they go.
         turned = self.comparison.right_G(-scores_N, self.options.ties).mean()
@@ -215,16 +215,16 @@ class MeasuredSet:
         from_file = job.input_file("scores") is not None
         if from_file and self.right_G.mean() < self.comparison.chance_G.mean() < turned:
             remarks.append(
-                f"it is below chance, and {100 * turned:.1f} % if the scores are read the other "
-                "way round (scores.higher_is_better)"
+                f"accuracy is below chance, but {100 * turned:.1f} % if lower scores are better "
+                "(scores.higher_is_better=false)"
             )
         if from_file or not has_context:
             return remarks
         context = job.system.context
-        # Variants of a group have contexts of one length, so the first stands for all.
+        # Variants of a group have contexts of one length, so the first shows it for all.
         read = [group.passages()[0].read(context) for group in self.comparison.groups]
         if not any(passage.source_context or passage.following for passage in read):
-            remarks.append("it reads the current sentence alone")
+            remarks.append("it reads the current sentence only")
         elif not context.target:
             remarks.append("it reads no context on the target side")
         return remarks

@@ -102,7 +102,7 @@ class Contrastive(SumMetric):
     ) -> None:
         # An empty list is valid to the schema, and would give an empty table without a word.
         if not sets:
-            raise XnmtError("metric.contrastive.sets: name a set, or there is nothing to compare")
+            raise XnmtError("metric.contrastive.sets: name at least one set")
         self.sets, self.data = tuple(sets), data
         self.options = Options(normalise, lowercase, ties, groups)
         self.exchanged = exchanged
@@ -116,19 +116,21 @@ class Contrastive(SumMetric):
             ConfigError: means over ids are wanted of a file's scores, whose ids are not known.
         """
         if job.input_file("scores") is not None and self.options.normalise:
-            problem = "scores.path has one number a variant, and not the ids to take a mean over"
+            problem = "a file of scores has no ids to take means over; set normalise=false"
             raise ConfigError([f"metric.contrastive.normalise: {problem}"])
         sets = [contrastive_set for name in self.sets for contrastive_set in self._sets(job, name)]
         if self.options.groups is not None and len(sets) > 1:
             named = ", ".join(contrastive_set.name for contrastive_set in sets)
-            raise ConfigError([f"metric.contrastive.groups: of one set, and there are {named}"])
+            raise ConfigError(
+                [f"metric.contrastive.groups is of one set, but several are measured: {named}"]
+            )
         # One object for all sets, since a file of scores is cut by the sizes of all of them.
         every = Scores(job, sets, self.options.normalise)
         for number, contrastive_set in enumerate(sets):
             comparison = compare(contrastive_set, self.options.ties)
             if comparison.emptied:
                 log.warning(
-                    "%s: groups %s have no variant but the true one and are left out",
+                    "%s: groups %s have only the true variant and are left out",
                     contrastive_set.name,
                     ", ".join(map(str, comparison.emptied)),
                 )
@@ -145,7 +147,7 @@ class Contrastive(SumMetric):
                 yield self.plan(job, make, measured.stages, further, of_corpus=False, **identity)
                 by_chance = partial(measured.chance, member_G)
                 chance_identity = identity | {"nmt": CHANCE}
-                # Chance stands beside each part: sets have unlike numbers of variants.
+                # Each part has its chance: sets have unlike numbers of variants.
                 yield PlannedRow.without_system(chance_identity, by_chance, content, blind=True)
 
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
@@ -156,7 +158,7 @@ class Contrastive(SumMetric):
             write_atomically(path, to_lines(sets))
             group_count = sum(len(contrastive_set.groups) for contrastive_set in sets)
             log.info(
-                "%s: %d contrastive groups are made, in %s", job.corpus.name, group_count, path
+                "%s: %d contrastive groups are written to %s", job.corpus.name, group_count, path
             )
         if job.input_file("scores") is None:  # a file of scores may be of any system
             for contrastive_set in sets:
@@ -181,7 +183,7 @@ class Contrastive(SumMetric):
         }
 
     def pivot_value(self, measurement: Measurement) -> PivotValue:
-        """Return how a part stands in tables: the whole set first, then distances and pronouns.
+        """Return how tables show a part: the whole set first, then distances and pronouns.
 
         Lines are sorted by the whole set.
         """
@@ -190,7 +192,7 @@ class Contrastive(SumMetric):
         return PivotValue(_heading(part), list(part_order(part)), precedence=int(part == ALL))
 
     def about_system(self, row: TableRow) -> str | None:
-        """Return the accuracy, which stands under other tables of the system, beside its BLEU."""
+        """Return the accuracy, which other tables of the system show under them, with its BLEU."""
         if row["status"] != "ok" or row["part"] != ALL:
             return None
         accuracy = self.headline.form(row[self.headline.name])
@@ -240,11 +242,11 @@ def _heading(part: str) -> str:
 def _chosen(contrastive_set: ContrastiveSet, path: Path) -> ContrastiveSet:
     numbers = read_groups(path)
     if not numbers:
-        raise DataError(path, None, "no group's number is in it")
+        raise DataError(path, None, "the file lists no group")
     # By their numbers in the published set, as the page and `groups.parquet` name them.
     index_of = {contrastive_set.number(n): n for n in range(len(contrastive_set.groups))}
     if lacking := [number for number in numbers if number not in index_of]:
-        problem = f"group {lacking[0]} is not among the {len(index_of)} of {contrastive_set.name}"
+        problem = f"{contrastive_set.name} has no group {lacking[0]}, among {len(index_of)}"
         raise XnmtError(f"{path}: {problem}")
     return contrastive_set.taken([index_of[number] for number in numbers])
 

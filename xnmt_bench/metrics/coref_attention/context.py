@@ -145,7 +145,7 @@ class ContextWeights:
         (of attention: the self-attention of encoder and decoder, or what else looks at the
         context). Where sentences are encoded one by one, EOS is the last of their N words. Of
         any other it is relevance, as
-        shares of what helps a step; on the source side it stands for a current source word through
+        shares of what helps a step; on the source side it replaces a current source word through
         the target words whose best current word it is. A blind explainer's is that of first
         pieces (see `to_words`), so that no word stands out for its pieces.
 
@@ -271,7 +271,7 @@ def _of_source(shares_YX: np.ndarray, size: int) -> np.ndarray:
     rows_IX = np.zeros((size, shares_YX.shape[1]))
     current = shares_YX[:, shares_YX.shape[1] - size :]
     if current.size:
-        # A target word that no current word helps stands for none.
+        # A target word that no current word helps replaces none.
         best, has_weight = current.argmax(1), current.max(1) > 0
         for word in np.unique(best[has_weight]):
             rows_IX[word] = shares_YX[has_weight & (best == word)].mean(0)

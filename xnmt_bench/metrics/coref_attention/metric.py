@@ -145,14 +145,15 @@ class CorefAttention(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield weights of the explainer, and its two floors, by side and kind of link."""
-        # Counts of the annotation, beside published ones, show whether it was read whole.
+        # Counts of the annotation, compared with published ones, show whether it was read whole.
         for line in job.corpus.counts():
             log.info("%s", line)
         # Before any weight is made, which takes a pass of the explainer.
         language = job.corpus.target_language
         if self.morphology and self.morphology.language != language:
             facts = (
-                f"the morphology is of {self.morphology.language}, the translations are {language}"
+                f"the morphology is for {self.morphology.language}, but the translations are "
+                f"{language}"
             )
             raise XnmtError(f"metric coref_attention: {facts}")
         context = ContextWeights(job)
@@ -200,7 +201,7 @@ class CorefAttention(SumMetric):
         name, weights = job.explained_identity()["explainer"], context.weights
         if floor == SHUFFLED:
             kind, heatmaps, name = f"{SHUFFLED} {seed} {kind}", 0, f"{name}, {SHUFFLED}"
-            # The same weights among other words: what is left is due to their sizes alone.
+            # The same weights among other words: what is left is due only to their sizes.
             weights = partial(context.shuffled, seed)
         elif floor == UNIFORM:
             # Floors have no heatmaps.

@@ -34,7 +34,7 @@ def erase(
     """Return what each decision loses, by column, (N,).
 
     `comprehensiveness 0.1` is P(label) less that without a tenth of each side's words, the most
-    relevant; `sufficiency 0.1` is P(label) less that with these words alone. `deletion` and
+    relevant; `sufficiency 0.1` is P(label) less that with only these words. `deletion` and
     `insertion` are means over all steps of P(label) while one word after another is erased, or put
     in; `deletion at 0.05` and the others are points of the curves.
 

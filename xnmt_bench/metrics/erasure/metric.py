@@ -45,7 +45,7 @@ ROUNDING = 1e-6  # of probabilities, beyond which an area is outside its limits
 
 
 class Erasure(SumMetric):
-    """What a label's probability loses without an explainer's words, and with them alone.
+    """What a label's probability loses without an explainer's words, and with only them.
 
     A unit is a sentence; its sums are over its decisions.
 
@@ -184,7 +184,7 @@ class Erasure(SumMetric):
         [bounds] = self._limits(job, removal)
         columns = load_decisions(bounds)
         lower_N, upper_N = columns["lower"], columns["upper"]
-        # Between limits that are nearly equal, rounding alone would decide the share.
+        # Between limits that are nearly equal, rounding would decide the share.
         usable_N = upper_N - lower_N >= NARROW
         units = by_unit(
             columns["sentence"],
@@ -203,7 +203,7 @@ class Erasure(SumMetric):
 
     def _settings(self, job: Job) -> dict[str, Any]:
         sentences, curves, limited = self._count(job)
-        # Of all that lose words: the best orders, of fewer, stand beside them.
+        # Of all that lose words; the best orders were searched for fewer of them.
         number_U = job.texts.split(EVALUATED).number[:sentences]
         return {
             "test sentences": name_sentences(np.sort(number_U)),
@@ -253,7 +253,7 @@ class Erasure(SumMetric):
         for m in measurements:
             if m.ok and point("deletion", 0.0) in m.units().columns:
                 names = [m.identity[name] for name in ("corpus", "nmt", "removal")]
-                # Axes for each removal: what stands in a word's place changes every curve. Systems
+                # Axes for each removal: what replaces a word changes every curve. Systems
                 # of one name, or other test sentences, are not seeds of one another.
                 apart = f"{family(m)[:6]} {m.settings.get('test sentences', '')}"
                 groups.setdefault((*names, apart), []).append(m)

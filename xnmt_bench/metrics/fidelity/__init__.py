@@ -1,4 +1,4 @@
-"""Fidelity: how well predictors decide from an explainer's words alone (Li et al. 2020)."""
+"""Fidelity: how well predictors decide from only an explainer's words (Li et al. 2020)."""
 
 from xnmt_bench.metrics.fidelity.metric import Fidelity
 

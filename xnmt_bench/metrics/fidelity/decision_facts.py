@@ -1,4 +1,4 @@
-"""What is known of a job's test decisions beside the judges' predictions."""
+"""What is known of a job's test decisions besides the judges' predictions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TestDecisions:
             if self.rules.scenario != REAL:  # the gold is of the reference's words
                 sentences = self._job.corpus.sentences(EVALUATED)
                 counts_U6 = hit_at_k(sentences, self.rules.test_split, self.rules.test)
-            # An empty table stands for "no gold", so that it is not looked for again.
+            # An empty table means "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
         artefact = self._job.store.stage("hits", work, version=3, **self._of_rules)
@@ -116,7 +116,7 @@ class TestDecisions:
     def planted(self) -> dict[str, np.ndarray]:
         """Which test decisions are of a planted word, its first piece, by slot; (N,) each.
 
-        Those alone in which the system says the target's own word.
+        Only those in which the system says the target's own word.
         """
         rules = self.rules
         if rules.scenario == REAL or not self._job.corpus.plants:

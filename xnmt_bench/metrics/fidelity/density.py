@@ -24,7 +24,7 @@ BIN_NAMES = [
     *(f"{low + 1}-{high}" if high - low > 1 else str(high) for low, high in pairwise((0, *BINS))),
     f"> {BINS[-1]}",
 ]
-# Of one hue, from rare to frequent: told apart by lightness alone.
+# Of one hue, from rare to frequent: told apart by lightness only.
 SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#2171b5", "#08306b")
 NOTE = (
     "Unique rules of the training set at k = 1 (source word, prefix word and label), and how many "
@@ -49,7 +49,7 @@ class RuleDensity(Analysis):
                     # Judges of one explainer share its rules, which count once.
                     by_rules.setdefault(m.made_by["rules"], (m, panel))
         if not by_explainer:
-            raise NotApplicable("no explainer has rules of training sentences")
+            raise NotApplicable("no explainer has stored rules of training sentences")
         identity, measured = (*SYSTEM, "explainer", "rules_id"), ("rules", "unique", *BIN_COLUMNS)
         rows: list[TableRow] = []
         systems: dict[tuple[str, ...], Panel] = {}

@@ -60,14 +60,14 @@ class Diagnosticity(Analysis):
     name = "diagnosticity"
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """Yield one result, of fidelity's judges beside the causes."""
+        """Yield one result, of fidelity's judges compared with the causes."""
         judged, causes = by_metric.get("fidelity", ()), by_metric.get(CAUSES, ())
         beside = [(panel, truth) for panel in judged for truth in _truths_of(panel, causes)]
         rows = [row for pair in beside for row in self._rows(*pair)]
         if not rows:
             raise NotApplicable(
-                "it takes metric=[fidelity,causes] of two explanations or more whose causal@k "
-                "differs, with scenario=teacher_forcing"
+                "needs metric=[fidelity,causes] with scenario=teacher_forcing of at least two "
+                "explainers that differ in causal@k"
             )
         condition = dict.fromkeys(
             name for panel in judged for name in panel.condition if name in rows[0]

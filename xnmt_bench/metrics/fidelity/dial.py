@@ -1,7 +1,7 @@
 """The dial for leaks: does a judge credit a code that hides the label in the choice of words?
 
 `explainer=diluted` replaces an honest explanation at a share of the decisions, by a code or by
-random draws. Neither is chosen for what words mean, so a judge that reads words alone says the same
+random draws. Neither is chosen for what words mean, so a judge that reads only words says the same
 of both. What it says differently stands as a share of the judge's own range, from the honest
 explanation to random draws at every decision.
 
@@ -74,7 +74,7 @@ class Dial(Analysis):
         self._draws, self._limit = Draws(samples, seed), limit
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
-        """Yield one result, of fidelity's judges; beside them the causes, where there are any."""
+        """Yield one result, of fidelity's judges, with the causes where there are any."""
         rows = [row for panel in by_metric.get("fidelity", ()) for row in self._judge(panel)]
         if not rows:
             raise NotApplicable(TAKES)

@@ -24,7 +24,7 @@ PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
 def evidence_of(
     judge: Judge, decisions: TestDecisions, browsed: int, compare_distributions: bool
 ) -> Evidence:
-    """Return what a judge decides from the explainer's rules alone.
+    """Return what a judge decides from only the explainer's rules.
 
     Args:
         judge: bound to the rules of the job.
@@ -86,7 +86,7 @@ def sum_predictions(
         decisions: the test decisions.
         columns: what else is summed, (N,) each.
         of_rules: whether the row is of the explainer's rules: then hits are counted too, and the
-            decisions that it speaks of.
+            decisions that it gives relevance for.
     """
     rules, scores = decisions.rules, judge.scores()
     explainer, test_set = rules.explained.explainer, rules.explained.texts.test_set

@@ -73,7 +73,7 @@ class Facets(Analysis):
         by_panel = [list(self._rows(panel, panel_kinds)) for panel, panel_kinds in kinds]
         rows = list(chain(*by_panel))
         if not rows:
-            raise NotApplicable("the results say nothing of the kinds of decisions")
+            raise NotApplicable("the results lack the kinds of decisions")
         usable, metric = [panel for panel, _ in kinds], panels[0].metric
         column, distinction = metric.headline, distinguish(usable)
         last = ", ".join(dict.fromkeys(usable[0].heading(row["result"]) for row in rows))
@@ -150,10 +150,10 @@ class Facets(Analysis):
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
     """Return the scores of a predictor in the order of the kinds; None where of other decisions.
 
-    A row that counts some decisions alone is left out, since its file has scores of all of them.
+    A row that counts only some decisions is left out, since its file has scores of all of them.
     """
     if measurement.partial:
-        log.warning("left out: %s: it counts some decisions alone", measurement.path)
+        log.warning("left out: %s: it covers only some decisions", measurement.path)
         return None
     scores = DecisionScores.load(measurement.file("decisions"))
     # Both sides are sorted by sentence and step, and compared row by row.
@@ -164,7 +164,7 @@ def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
         np.array_equal(score_column[order], kinds_column[kinds_order])
         for score_column, kinds_column in columns
     ):
-        log.warning("left out: %s: scores of other decisions", measurement.path)
+        log.warning("left out: %s: its scores are of other decisions", measurement.path)
         return None
     return scores.take(order[np.argsort(kinds_order)])  # argsort inverts a permutation
 

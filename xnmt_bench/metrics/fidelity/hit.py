@@ -55,7 +55,7 @@ def _count(
     counts = [0] * 6
     for row, step in enumerate(rules.step_N):
         label, word = rules.label_N[row], target_words[step]
-        # EOS has no deciding word, and the gold decides the gold word alone.
+        # EOS has no deciding word, and the gold decides only the gold word.
         if label == EOS or label != ids[step]:
             continue
         # The earlier pieces of a word decide its later ones.
@@ -67,7 +67,7 @@ def _count(
         hits = [
             (side, any(p >= 0 and words[p] in deciding for p in positions_K))
             for side, (deciding, words, positions_K) in enumerate(sides)
-            if deciding  # words alone decide, and never -1
+            if deciding  # only words decide, never -1
         ]
         for side, hit in [*hits, (2, any(hit for _, hit in hits))] if hits else []:
             counts[2 * side] += hit

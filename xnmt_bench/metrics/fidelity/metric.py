@@ -60,7 +60,7 @@ SCORED = {
 
 
 class Fidelity(SumMetric):
-    """Perplexity of judges that see an explainer's words alone (Li et al. 2020, Eq. 7).
+    """Perplexity of judges that see only an explainer's words (Li et al. 2020, Eq. 7).
 
     `judge=[...]` chooses the judges. A unit is a sentence; its sums are log-likelihood, decisions,
     right first choices, and where they are known KL divergence, hits, and the log-likelihoods that
@@ -238,10 +238,11 @@ def _with_results_of(kinds: Sequence[type[Judge]], columns: Sequence[Column]) ->
             # A judge that inherits a result from another one shares its column.
             if by_name.setdefault(column.name, column) != column:
                 raise XnmtError(
-                    f"judge {kind.name!r}: another result of fidelity is called {column.name!r}"
+                    f"judge {kind.name!r}: its column {column.name!r} has the name of another "
+                    "column of fidelity"
                 )
             if column not in (*columns, *of_judges):
                 of_judges.append(column)
-    # The headline stays the first column, which stands for the metric.
+    # The headline stays the first column.
     headline, *further = columns
     return (headline, *of_judges, *further)

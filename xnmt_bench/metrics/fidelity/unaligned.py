@@ -68,7 +68,7 @@ class Unaligned(Analysis):
             places = (panel_kinds[column][none_N].tolist() for column in ("sentence", "step"))
             unlinked = set(zip(*places, strict=True))
             references = (s.measurement for s in panel.references[NMT])
-            # A failed row of the same system may stand beside it.
+            # The same system may have a failed row too.
             sampled = (m for m in references if origin(m) == system and "sample" in m.files)
             sample = read_sample(next(sampled).file("sample"))
             # Only the sampled sentences have texts to be shown.

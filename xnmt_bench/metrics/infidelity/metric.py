@@ -191,7 +191,7 @@ class Infidelity(SumMetric):
                     erased = erased_words(*ids, self.samples, self.draws)
                     yield relevance.number, errors(relevance, erased, labels)
 
-        # Rows of other draws never stand in one comparison.
+        # Rows of other draws are never compared.
         return evidence_of_sentences(job, *sum_by_sentence(compute()), made_by, facts=facts)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -211,7 +211,7 @@ class Infidelity(SumMetric):
         apart = {m.identity["explainer"] for m in measured if m.facts.of_metric.get(ATTENDS)}
         return [EQUAL_NOTE] * (EQUAL in names) + [
             f"{name}: its scores of source and of prefix words are not on one scale; here they are "
-            "summed as they stand."
+            "summed without rescaling."
             for name in sorted(apart)
         ]
 
@@ -233,7 +233,7 @@ class ErasedLabels:
 
 def load_erased(table: Stage) -> dict[int, ErasedLabels]:
     """Return what labels lose, by number of the sentence."""
-    # In memory: a few numbers a decision, of the test set alone.
+    # In memory: a few numbers a decision, of the test set only.
     columns = load_decisions(table)
     names = ("sentence", "step", "whole", "erased")
     number_N, step_N, whole_N, erased_NR = (columns[name] for name in names)
@@ -281,7 +281,7 @@ def errors(
     """
     source_NS, prefix_NT = relevance.source_TS, relevance.prefix_TT
     if np.isnan(source_NS).any():
-        raise NotApplicable("it says nothing of some words that a decision sees")
+        raise NotApplicable("the explainer gives no score to some words that a decision sees")
     # A word that a step cannot see changes nothing there.
     foretold_RN = erased[0] @ source_NS.T + erased[1] @ np.nan_to_num(prefix_NT).T
     # In float64, since a difference of like probabilities keeps few digits.

@@ -1,6 +1,6 @@
 """Words erased at random, and the probabilities of labels without them.
 
-One row, with some words erased, answers for all steps of a sentence.
+One row, with some words erased, gives all steps of a sentence.
 
 Shapes: N decisions, R rows of a sentence, S source ids, T target ids.
 """

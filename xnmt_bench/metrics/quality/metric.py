@@ -107,7 +107,7 @@ class Quality(SumMetric):
         def work(folder: Path) -> None:
             np.save(folder / COMET_FILE, comet(command, model, *texts, folder))
 
-        # All three texts, since the outputs' fingerprint is of the translations alone.
+        # All three texts, since the outputs' fingerprint covers only the translations.
         recipe: dict[str, Any] = {"texts": fingerprint({"texts": texts}), "model": named}
         artefact = job.store.stage("comet", work, version=3, cheap=True, **recipe)
         # Without pickles, which could run code from a store that came from elsewhere.

@@ -64,7 +64,7 @@ def _draw_noise(embedded_VD: Tensor, radius: float, seeds: Sequence[int]) -> Ten
 def group_weights(model: NMTModel) -> dict[str, list[str]]:
     """Return the names of a model's weights in groups, from the output down to the embeddings.
 
-    A group is the output (all that stands in no other group), a layer of the decoder, a layer of
+    A group is the output (all that is in no other group), a layer of the decoder, a layer of
     the encoder, what an encoder has outside its layers, or the embeddings. A layer is an item of a
     list of modules. Positions that are not learnt are in no group. A weight that several modules
     share is named once; where output and embeddings share theirs, it is with the embeddings.
@@ -101,7 +101,7 @@ def _group(name: str, owner: nn.Module, modules: dict[str, nn.Module]) -> str:
 def permute_weights(model: NMTModel, names: Collection[str], seed: int) -> NMTModel:
     """Return a copy of a model whose named weights are permuted, each within itself.
 
-    A weight's new order follows from the seed and its name alone. So it is the same at every depth.
+    A weight's new order follows only from the seed and its name. So it is the same at every depth.
     """
     # A copy of the weights, since other explainers still ask the system.
     changed = copy.deepcopy(model)

@@ -12,7 +12,7 @@ import numpy as np
 from xnmt_bench.analyses.ranks import spearman
 from xnmt_bench.rules.table import RULE_SIDES, SentenceRelevance
 
-ROUNDING = 1e-6  # of float32, beside the greatest scores of a decision
+ROUNDING = 1e-6  # of float32, relative to the greatest scores of a decision
 
 
 def distances(
@@ -24,7 +24,7 @@ def distances(
     """Return how far the farthest of some explanations is from a reference, (N,).
 
     That is max |phi' - phi| / |phi|, with Euclidean norms over the words of both sides that a
-    decision sees. NaN where phi is 0, up to rounding beside what BOS and EOS have.
+    decision sees. NaN where phi is 0, up to rounding relative to what BOS and EOS have.
 
     Args:
         reference: of one sentence, N decisions.

@@ -128,7 +128,7 @@ class Robustness(SumMetric):
                 for depth, other in enumerate(under_others):
                     compared = compare_order(unchanged, other, *ids)
                     columns |= {at_depth(name, depth): x_N for name, x_N in compared.items()}
-                # Each number has a count of its own, since NaN stands for a missing one.
+                # Each number has a count of its own, since NaN means a missing one.
                 counts = {f"of {name}": ~np.isnan(x_N) for name, x_N in columns.items()}
                 numbers = {name: np.nan_to_num(x_N) for name, x_N in columns.items()}
                 yield unchanged.number, numbers | counts

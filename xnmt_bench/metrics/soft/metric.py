@@ -158,7 +158,7 @@ class SoftErasure(SumMetric):
         }
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return where relevance has no order, and why retention stands in the table."""
+        """Return where relevance has no order, and why the table shows retention."""
         rows = [row for row in scored if row.measurement.ok]
         notes = {
             f"{row.measurement.identity['explainer']}: in {flat:,} decisions all words of a side "

@@ -71,7 +71,7 @@ def guide(operator: Operator, energy_BHXS: Tensor, map_BXS: Tensor) -> Tensor:
     """
     map_B1XS = map_BXS[:, None]
     if operator == "replace":
-        # Nothing of the student's own attention is left, so heads differ in their values alone.
+        # Nothing of the student's own attention is left, so heads differ only in their values.
         return map_B1XS.expand_as(energy_BHXS)
     if operator == "multiply":
         # Before the softmax, so that a small product does not vanish before it is divided.
@@ -94,13 +94,13 @@ class GuidedAttention(MultiHeadAttention):
         weights_BHXS = guide(self.operator, energy_BHXS, memory.map_BXS)
         if memory.weights is not None:
             memory.weights.append(weights_BHXS)
-        # As the unguided attention drops weights, so that students differ by the map alone.
+        # As the unguided attention drops weights, so that students differ only by the map.
         dropped_BHXS = F.dropout(weights_BHXS, self.dropout, self.training)
         return self.join_heads(dropped_BHXS @ value_BHSE)
 
 
 class GuidedTransformer(Transformer):
-    """The student: a Transformer that reads a map of each sentence beside its words.
+    """The student: a Transformer that reads a map of each sentence with its words.
 
     Args:
         source_subwords: the source vocabulary.

@@ -56,7 +56,10 @@ def write_maps(relevances: Iterable[SentenceRelevance], split: EncodedSplit, pat
             # Files hold no shapes, so a sentence out of order would shift all that follow.
             shape = (len(split.target[index]), len(split.source[index]))
             if relevance.source_TS.shape != shape or relevance.number != split.number[index]:
-                raise StoreError(f"{path}: relevance of sentence {relevance.number} is of others")
+                raise StoreError(
+                    f"{path}: the relevance of sentence {relevance.number} has another sentence's "
+                    "shape"
+                )
             # Four bytes a number: the maps of a training split are its largest artefact.
             file.write(map_of(relevance.source_TS).astype("<f4").tobytes())
 
@@ -77,7 +80,7 @@ class StoredMaps:
         # Mapped and not read, since training draws sentences in a random order.
         self._flat = np.memmap(path, "<f4", "r")
         if len(self._flat) != self._ends_N[-1]:
-            raise StoreError(f"{path}: not the maps of {sentences} sentences")
+            raise StoreError(f"{path}: does not hold the maps of {sentences} sentences")
 
     def __getitem__(self, index: int, /) -> np.ndarray:
         start = self._ends_N[index - 1] if index else 0

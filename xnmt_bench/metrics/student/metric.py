@@ -54,7 +54,7 @@ class Student(SumMetric):
     Args:
         operators: how a map changes the student's attention; a student and a row for each.
         maps: whose words the test maps explain; a row for each.
-        controls: students beside the explainer's, without a map and with that of another sentence.
+        controls: further students, without a map and with that of another sentence.
         layers: of the student, on each side.
         heads: of each attention.
         dimension: of embeddings and states.

@@ -45,7 +45,7 @@ SCENARIOS: dict[MapOf, Scenario] = {"reference": GOLDEN, "translation": REAL}
 
 @dataclass(frozen=True)
 class StudentOptions:
-    """What decides a student beside its sentences and maps.
+    """What decides a student besides its sentences and maps.
 
     Attributes:
         sizes: arguments of the Transformer.
@@ -80,7 +80,9 @@ class Students(Lazy):
         context = self._job.system.context
         # Maps are of one sentence's words, and a context's would have no place in them.
         if context.sentences or context.following:
-            raise NotApplicable("the system reads a context, and the student sentences alone")
+            raise NotApplicable(
+                "the system reads a context, but the student reads single sentences"
+            )
         sentences = self._job.decisions().count("train")
         if sentences < 2:
             raise NotApplicable("a student needs two training sentences, one of which is held out")
@@ -99,7 +101,7 @@ class Students(Lazy):
 
     def _maps(self, name: Split, scenario: Scenario) -> Stage:
         """Return the explainer's maps of a split."""
-        # Source words alone: a map guides attention to the source alone.
+        # Only source words: a map guides attention to the source.
         relevances = self._job.relevance(scenario, source_alone=True, split=name)
 
         def work(folder: Path) -> None:
@@ -111,7 +113,7 @@ class Students(Lazy):
         """Return the maps that a student reads of a split; None of the one without maps.
 
         Raises:
-            NotApplicable: maps are to be exchanged, and there is one sentence alone.
+            NotApplicable: maps are to be exchanged, and there is only one sentence.
         """
         if guide == "none":
             return None
@@ -120,7 +122,7 @@ class Students(Lazy):
         if guide == "own":
             return maps
         if sentences < 2:
-            raise NotApplicable("one sentence alone has no map of another sentence")
+            raise NotApplicable("maps can be exchanged only among two sentences or more")
         return ExchangedMaps(maps, split, sentences)
 
     def _recipe(self, guide: Guide, name: Split, scenario: Scenario) -> dict[str, Any]:

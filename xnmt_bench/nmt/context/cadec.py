@@ -37,7 +37,7 @@ class CADec(LinearOutput, TwoStep):
 
     Its memories are the encoder's states of the current sentence and of up to three before it, and
     the decoder's states of a draft of the current one and of the others' translations, each state
-    beside the embedding of the word that it predicts, and each with its sentence's place.
+    with the embedding of the word that it predicts, and each with its sentence's place.
 
     Args:
         source_subwords: the source vocabulary.
@@ -83,9 +83,9 @@ class CADec(LinearOutput, TwoStep):
 
     @classmethod
     def refuses(cls, context: Context) -> str | None:
-        """Refuse contexts on one side alone."""
+        """Refuse contexts on only one side."""
         if context.sentences and not context.target:
-            return "reads its context on both sides (nmt.context.target)"
+            return "needs the context on both sides (nmt.context.target=true)"
         return super().refuses(context)
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
@@ -124,14 +124,14 @@ class CADec(LinearOutput, TwoStep):
             ValueError: the layout has no draft.
         """
         if layout.draft_BU is None:
-            raise ValueError("the batch has no draft: make it by the model's own `collate`")
+            raise ValueError("the batch has no draft: make it with the model's `collate`")
         number_BS = source_numbers(layout)
         sentences, last_B = Sentences(number_BS), number_BS.amax(1)
         alone = self.base.encode(sentences.split(source_BSD), sentences.layout)
         states_BSD = sentences.join(alone.states_BSD)
         current_N = sentences.number_N == last_B[sentences.row_N]
         input_BU = shifted(layout.draft_BU)
-        # Sentences stand in the order of rows, so that these are one for each row of the batch.
+        # Sentences are in the order of rows, so that these are one for each row of the batch.
         current = alone.select(current_N.nonzero()[:, 0]).decoding(input_BU)
         # All of the draft in one teacher-forced pass: its words are known.
         draft_BUD = self.base.decode(current, self.base.embed_target(input_BU))
@@ -199,13 +199,13 @@ class CADec(LinearOutput, TwoStep):
         """Return the second pass's attention to sources, and to translations but the draft.
 
         A translation has the mean of the attention to the own prefix and of that to the memory,
-        where the row of a state counts for the word beside it.
+        where the row of a state counts for the word next to it.
         """
         weights = Weights([], [], [])
         _, current = self._decode(encoding, input_BTD, weights)
         prefix_NLHCC, cross_NLHCS, memory_NLHCX = (torch.stack(w, dim=1) for w in weights)
         # Behind the draft stands the row of each input, which is of the word behind that.
-        # Shifted by one: the state of input t stands beside word t, which input t + 1 is.
+        # Shifted by one: the state of input t belongs to word t, which input t + 1 is.
         word_NLHCT = F.pad(memory_NLHCX[..., -input_BTD.shape[1] : -1], (1, 0))
         # The steps of the current sentences, as steps of the whole inputs.
         cross_BLHTS, memory_BLHTT = (

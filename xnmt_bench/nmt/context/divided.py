@@ -1,6 +1,6 @@
 """Divide and rule (Lupo et al. 2022): training sentences split, so that their parts are context.
 
-Words that decide each other often stand in one sentence; split, they are links between sentences.
+Words that decide each other are often in one sentence; split, they are links between sentences.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class ContextAttention(nn.Module):
 class MultiEncoder(TwoStep):
     """A Transformer whose encoder's output reads up to three previous source sentences.
 
-    The decoder reads the current sentence alone, and no translation of the context.
+    The decoder reads only the current sentence, and no translation of the context.
 
     Args:
         source_subwords: the source vocabulary.
@@ -130,7 +130,7 @@ class MultiEncoder(TwoStep):
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encode each sentence alone, then the current one in its context."""
         out_BSD, current_BS = self._encode(source_BSD, layout)
-        # The decoder sees the current sentence alone.
+        # The decoder sees only the current sentence.
         current_layout = Layout(layout.source_BS * current_BS, layout.input_BT)
         return Encoding(out_BSD, current_layout, self.base.keys_values(out_BSD))
 

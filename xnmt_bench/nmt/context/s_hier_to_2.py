@@ -46,7 +46,7 @@ class SHierTo2(RNNSearch):
         c_k = sum_j a_kj h_kj;  b = softmax_k(v tanh(W z + U_k c_k));  c = sum_k b_k V_k c_k
 
     The target is the previous translation, a separator, and the current one. Of a document's first
-    sentence the previous source is EOS alone, and the target is its own translation.
+    sentence the previous source is only EOS, and the target is its own translation.
 
     Args:
         source_subwords: the source vocabulary.
@@ -88,9 +88,9 @@ class SHierTo2(RNNSearch):
     def refuses(cls, context: Context) -> str | None:
         """Refuse other contexts than one previous sentence on both sides."""
         if context.following or context.sentences > 1:
-            return "reads one sentence of context, the previous one"
+            return "reads exactly one sentence of context, the previous one"
         if context.sentences and not context.target:
-            return "reads its context on both sides (nmt.context.target)"
+            return "needs the context on both sides (nmt.context.target=true)"
         return None
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class SHierTo2(RNNSearch):
         return Encoding(states_BSM, layout, (start_BD, *memories, among_BS))
 
     def _padded(self, source_BSD: Tensor, mask_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """Return one sentence of each row (B, X, D), and its mask; EOS alone for none."""
+        """Return one sentence of each row (B, X, D), and its mask; only EOS for none."""
         sentences = Sentences(mask_BS.long())
         rows, longest = len(source_BSD), max(1, sentences.mask_NL.shape[1])
         eos_D = self.embed_source(torch.tensor(EOS, device=source_BSD.device))

@@ -28,7 +28,7 @@ class Options:
     def __getitem__(self, name: str) -> Any:
         """Return an option that has no default; an XnmtError where the checkpoint lacks it."""
         if self._values.get(name) is None:
-            raise XnmtError(f"{self.path}: its options lack {name}")
+            raise XnmtError(f"{self.path}: the checkpoint's options lack {name}")
         return self._values[name]
 
     def refuse(self, **unsupported: object) -> None:
@@ -58,8 +58,8 @@ def read_checkpoint(path: Path) -> tuple[Options, dict[str, Tensor]]:
     except (RuntimeError, EOFError, OSError, ValueError) as error:
         raise XnmtError(f"{path}: not readable as a checkpoint: {refusal(error)}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise XnmtError(f"{path}: not a checkpoint of fairseq's: it has no model")
-    # Since 0.10 the options stand in `cfg`, by section; before, all of them in `args`.
+        raise XnmtError(f"{path}: not a fairseq checkpoint: it has no model")
+    # Since 0.10 the options are in `cfg`, by section; before, all of them in `args`.
     sections = state.get("cfg") or {}
     values: dict[str, Any] = {}
     for part in (sections.get("task"), sections.get("model"), state.get("args")):
@@ -108,4 +108,6 @@ class Weights:
         ignored = ("version", "_float_tensor", "embed_positions.weights")
         unread = sorted(name for name in self._left if not name.endswith(ignored))
         if unread:
-            raise XnmtError(f"{self._path}: not supported: its weights {', '.join(unread[:5])}")
+            raise XnmtError(
+                f"{self._path}: these weights are not supported: {', '.join(unread[:5])}"
+            )

@@ -54,7 +54,7 @@ def open_fairseq(
     folder = Path(data) if data else file.parent
     if vocabulary_threshold is not None and not (source_vocabulary or target_vocabulary):
         raise XnmtError(
-            "nmt.reader.vocabulary_threshold is of counts in a vocabulary: give "
+            "nmt.reader.vocabulary_threshold needs a vocabulary: give "
             "nmt.reader.source_vocabulary or nmt.reader.target_vocabulary"
         )
     configured = {"source": source_language, "target": target_language}
@@ -72,7 +72,7 @@ def open_fairseq(
         words = len(subwords) - len(subwords.ids.unpredictable)
         if name in weights and len(tensors[name]) != words:
             embeddings = f"{len(tensors[name])} embeddings in {name}"
-            raise XnmtError(f"{file}: {embeddings}, but its dictionary has {words}")
+            raise XnmtError(f"{file}: {embeddings}, but the dictionary has {words} words")
     model = _family(options)(source, target, options, weights)
     weights.close()
     model.fingerprint = made_from([file], [source.fingerprint, target.fingerprint])
@@ -97,11 +97,12 @@ def _language(options: Options, side: str, configured: str | None) -> str:
     """Return the ending of a dictionary's name, in which corpus and checkpoint have to agree."""
     trained = options.get(f"{side}_lang", configured)
     if trained is None:
-        raise XnmtError(f"{options.path} does not say: give nmt.reader.{side}_language")
+        raise XnmtError(
+            f"{options.path} does not name its {side} language; give nmt.reader.{side}_language"
+        )
     if configured not in (None, trained):
         raise XnmtError(
-            f"{options.path}: its {side} language is {trained}, not {configured}; "
-            "if they are one, give "
-            f"nmt.reader.{side}_language={trained}"
+            f"{options.path}: its {side} language is {trained}, not {configured}; if both mean the "
+            f"same language, give nmt.reader.{side}_language={trained}"
         )
     return str(trained)

@@ -45,7 +45,12 @@ def open_codes(
         raise DataError(file, None, "no such BPE codes or SentencePiece model")
     if file.suffix == ".model":
         if glossaries:
-            raise DataError(file, None, "a SentencePiece model has no glossaries; subword-nmt has")
+            raise DataError(
+                file,
+                None,
+                "nmt.reader.glossaries work with subword-nmt codes only, not with a "
+                "SentencePiece model",
+            )
         try:
             model = spm.SentencePieceProcessor(model_file=path)
         except RuntimeError as error:
@@ -59,7 +64,7 @@ def open_codes(
     except (SystemExit, ValueError) as error:  # it leaves the program at a line it knows not
         raise DataError(file, None, f"not BPE codes of subword-nmt: {error}") from None
     except re.error as error:
-        problem = f"{', '.join(glossaries)}: no regular expressions: {error}"
+        problem = f"{', '.join(glossaries)}: not regular expressions: {error}"
         raise XnmtError(f"nmt.reader.glossaries={problem}") from None
     return lambda text: bpe.process_line(text).split()
 
@@ -67,7 +72,7 @@ def open_codes(
 def _restrict(
     model: spm.SentencePieceProcessor, vocabulary: set[str]
 ) -> spm.SentencePieceProcessor:
-    """Return a SentencePiece model that uses single characters and a vocabulary's pieces alone.
+    """Return a SentencePiece model that uses single characters and only a vocabulary's pieces.
 
     As `SetVocabulary` of its C++ library, which its Python package lacks.
     """
@@ -98,11 +103,11 @@ def read_vocabulary(path: str, threshold: int | None) -> set[str]:
     for number, text in text_lines(Path(path)):
         subword, _, count = text.strip().replace("\t", " ").rpartition(" ")
         if not (subword and count.isascii() and count.isdecimal()):
-            raise DataError(path, number, f"not a subword and its count: {text!r}")
+            raise DataError(path, number, f"expected a subword and its count, not {text!r}")
         if threshold is None or int(count) >= threshold:
             vocabulary.add(subword.strip())
     if not vocabulary:
-        raise DataError(path, None, f"no subword is there {threshold or 0} times")
+        raise DataError(path, None, f"no subword is counted {threshold or 0} times or more")
     return vocabulary
 
 
@@ -121,7 +126,7 @@ class DictionarySubwords(Subwords):
         glossaries: Sequence[str] = (),
     ) -> None:
         if codes is None and (vocabulary or glossaries):
-            raise XnmtError("a vocabulary or glossaries change what codes do: give the codes too")
+            raise XnmtError("a vocabulary or glossaries need BPE codes: give the codes too")
         self._words = read_dictionary(dictionary)
         # Later lines win, as in fairseq.
         self._number = {word: n for n, word in enumerate(self._words)}

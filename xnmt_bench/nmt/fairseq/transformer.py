@@ -133,8 +133,8 @@ def _check(options: Options) -> None:
     dimension = options["encoder_embed_dim"]
     for name in ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim"):
         if (other := options.get(name, dimension)) != dimension:
-            beside = f"{name}={other} beside encoder_embed_dim={dimension}"
-            raise XnmtError(f"{options.path}: {beside} is not supported")
+            sizes = f"{name}={other} with encoder_embed_dim={dimension}"
+            raise XnmtError(f"{options.path}: {sizes} is not supported; both should be equal")
     if (activation := options.get("activation_fn", "relu")) not in ACTIVATIONS:
         raise XnmtError(f"{options.path}: activation_fn={activation} is not supported")
 

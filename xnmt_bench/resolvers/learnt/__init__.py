@@ -1,4 +1,4 @@
-"""A small resolver learnt from GAP and LitBank, which needs no network and numpy alone."""
+"""A small resolver learnt from GAP and LitBank, which needs no network and only numpy."""
 
 from xnmt_bench.resolvers.learnt.resolver import Learnt
 

@@ -9,7 +9,7 @@ from xnmt_bench.resolvers.learnt.mentions import Mention
 from xnmt_bench.resolvers.learnt.tokens import DETERMINERS, GENDERED_NOUNS, TITLES, Token, words
 
 INDEFINITE = words("a an another some any no each every")
-SPEAKERS = ("i", "we", "you")  # pronouns that stand for the same people throughout a sentence
+SPEAKERS = ("i", "we", "you")  # pronouns that refer to the same people throughout a sentence
 
 
 @dataclass
@@ -92,7 +92,7 @@ def _same(tokens: Sequence[Token], entity: Entity, mention: Mention) -> bool:
             and tokens[other.first].lower in {*INDEFINITE, "the", tokens[mention.first].lower}
             for other in entity.mentions
         )
-    # By words and not by equal text: a second mention is often the surname alone.
+    # By words and not by equal text: a second mention is often only the surname.
     own_words = set(name_words(tokens, mention))
     return any(
         own_words <= (others := set(name_words(tokens, other))) or others <= own_words

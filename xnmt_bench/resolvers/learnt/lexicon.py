@@ -33,7 +33,7 @@ class Lexicon:
         return {ending: (he[ending], she[ending]) for ending in he.keys() | she.keys()}
 
     def name_gender(self, name: str) -> float:
-        """Return the log-odds that `he` and not `she` stands for a given name.
+        """Return the log-odds that `he` and not `she` is the pronoun of a given name.
 
         An unknown name has those of its last letters, which count less.
         """

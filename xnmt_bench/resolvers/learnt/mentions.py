@@ -36,7 +36,7 @@ class Mention:
 
     Attributes:
         kind: a pronoun, a name, or a common noun with its determiner.
-        first, last: its tokens, both inclusive. The last one stands for it: a pronoun, a noun, a
+        first, last: its tokens, both inclusive. The last one is its head: a pronoun, a noun, a
             name's last word.
         pronoun: which pronoun it is, by its subject form, such as `he` for `his`.
         role: subject, object, possessive, prepositional, reflexive or other, by its neighbours.

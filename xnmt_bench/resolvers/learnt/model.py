@@ -1,4 +1,4 @@
-"""The trees that score candidates, kept as plain numbers and applied by numpy alone."""
+"""The trees that score candidates, kept as plain numbers and applied by numpy only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Model:
     Attributes:
         lexicon: genders of names, nouns of people.
         trees: score a candidate.
-        threshold: log-odds below which a pronoun stands for nothing in the text.
+        threshold: log-odds below which a pronoun refers to nothing in the text.
     """
 
     lexicon: Lexicon
@@ -88,7 +88,9 @@ class Model:
         try:
             content: Mapping[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
             if tuple(content["features"]) != FEATURES:
-                raise DataError(path, None, "learnt with other features; train it again")
+                raise DataError(
+                    path, None, "the resolver was trained with other features; train it again"
+                )
             trees = dict(content["trees"])
             bias = float(trees.pop("bias"))
             arrays = {name: np.array(values) for name, values in trees.items()}
@@ -99,7 +101,9 @@ class Model:
             )
             return cls(lexicon, Trees(**arrays, bias=bias), float(content["threshold"]))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-            raise DataError(path, None, f"no weights of the learnt resolver: {error}") from None
+            raise DataError(
+                path, None, f"not the weights of the learnt resolver: {error}"
+            ) from None
 
 
 def assign_pronouns(

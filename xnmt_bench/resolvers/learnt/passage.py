@@ -26,7 +26,7 @@ FARTHEST_BEFORE, FARTHEST_AFTER = 4, 1  # sentences between a pronoun and a cand
 PERSONAL = ("he", "she")
 RESOLVED = ("he", "she", "it", "they")
 ROLES = ("subject", "object", "possessive", "prepositional", "joined", "other", "reflexive")
-# What follows an `it` that stands for nothing: `it rains`, `it is clear that`.
+# What follows an `it` that refers to nothing: `it rains`, `it is clear that`.
 WEATHER = words("rains rained snows snowed rain snow")
 EMPTY_BEFORE = words("is was 's ’s seems seemed appears appeared takes took turned turns")
 EMPTY_WITH = words("that to who whether")
@@ -36,7 +36,7 @@ PERSON_ENDINGS = ("er", "or", "ist", "ian", "man", "woman", "ant", "ent", "ess",
 
 @dataclass(frozen=True)
 class Candidate:
-    """An entity that a pronoun may stand for.
+    """An entity that a pronoun may refer to.
 
     Attributes:
         entity: the entity.
@@ -80,7 +80,7 @@ class Passage:
 
     @property
     def pronouns(self) -> list[Mention]:
-        """The pronouns of the third person that stand for something, in the order of the text."""
+        """The pronouns of the third person that refer to something, in the order of the text."""
         return [
             mention
             for mention in self.mentions
@@ -88,10 +88,10 @@ class Passage:
         ]
 
     def _is_empty(self, pronoun: Mention) -> bool:
-        """Return whether a pronoun is an `it` that stands for nothing."""
+        """Return whether a pronoun is an `it` that refers to nothing."""
         if self._form(pronoun.first) != "it":
             return False
-        # Seven words: `it is not at all clear that` still stands for nothing.
+        # Seven words: `it is not at all clear that` still refers to nothing.
         following = [self._form(pronoun.first + n) for n in range(1, 8)]
         if following[0] in WEATHER:
             return True
@@ -114,7 +114,7 @@ class Passage:
             entity.gender = pronoun.pronoun
 
     def candidates(self, pronoun: Mention) -> list[Candidate]:
-        """Return the entities that a pronoun may stand for, the nearest mention of each.
+        """Return the entities that a pronoun may refer to, the nearest mention of each.
 
         The subject of its verb is none of an object's: `her` of `Anna asked her` is not Anna.
         """
@@ -277,10 +277,10 @@ class Passage:
         odds = [
             self._lexicon.name_gender(forms[0])
             for forms in (name_words(self.tokens, name) for name in names)
-            # A surname alone shows no gender.
+            # A surname shows no gender.
             if len(forms) > 1 or forms[0] in self._lexicon.given_names
         ]
-        # The clearest name speaks: a nickname beside it may be unknown.
+        # The clearest name speaks: a further nickname may be unknown.
         return sign * max(odds, key=abs, default=0.0)
 
 

@@ -30,10 +30,10 @@ DETERMINERS, POSSESSIVES = WORDS["determiners"], WORDS["possessives"]
 PREPOSITIONS, CONJUNCTIONS = WORDS["prepositions"], WORDS["conjunctions"]
 SUBORDINATORS, AUXILIARIES = WORDS["subordinators"], WORDS["auxiliaries"]
 SUBJECT_PRONOUNS, REFLEXIVES = WORDS["subject pronouns"], WORDS["reflexives"]
-# Capitalised in the middle of a sentence, and no person or thing that a pronoun stands for.
+# Capitalised in the middle of a sentence, and no person or thing that a pronoun refers to.
 DATES = WORDS["dates"]
 # The pronoun of each form, such as `he` of `him`, `Mr.` and `uncle`. Nouns are gendered by their
-# meaning alone: occupations are left out, since their gender is a stereotype.
+# meaning: occupations are left out, since their gender is a stereotype.
 PRONOUNS, TITLES, GENDERED_NOUNS = (
     key_of_word({name.split()[1]: forms for name, forms in WORDS.items() if name.startswith(kind)})
     for kind in ("pronoun ", "title ", "noun ")

@@ -106,7 +106,7 @@ def test_each_version_is_true_behind_its_own_context():
 
 def test_beyond_three_sentences_nothing_decides():
     far = ["Du bist spät .", "Ja .", "Ja .", "Ja .", "Dein Hund ."]
-    with pytest.raises(XnmtError, match="no test passage has forms of"):
+    with pytest.raises(XnmtError, match="no test passage has a form of"):
         build(Documents(far), "test")
 
 
@@ -144,12 +144,12 @@ def test_tables(tmp_path):
         build(Documents(["a"], language="fr"), "test")
     path = tmp_path / "table.tsv"
     for lines, problem in (
-        ("address\tdu\tSie\nadress\tdich\tSie\n", "2: not a line of address"),
-        ("unless\t(\n", "1: no regular expression"),
-        ("address\tdu\t\n", "1: an empty form"),
+        ("address\tdu\tSie\nadress\tdich\tSie\n", "2: expected a line that begins with address"),
+        ("unless\t(\n", "1: not a regular expression"),
+        ("address\tdu\t\n", "1: a form is empty"),
         (
             "names\tJohn\tJon\tJohn\nnames\tJohn\tJons\tJohns\tJanes\n",
-            "2: John has another number of spellings",
+            "2: John has a different number of spellings",
         ),
     ):
         path.write_text(lines)

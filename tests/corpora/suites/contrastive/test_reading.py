@@ -82,7 +82,7 @@ def test_a_set_of_lopes_et_al_is_french_and_may_not_know_its_distance(tmp_path, 
 @pytest.mark.parametrize("record", [FRENCH, FRENCH | {"corpus": "UN"}, VOITA[1]])
 def test_a_file_that_does_not_say_its_languages(tmp_path, record):
     path = write(tmp_path / "set.json", [record])
-    with pytest.raises(DataError, match=rf"languages; name them .* en-fr:{path}"):
+    with pytest.raises(DataError, match=rf"languages; put them .* en-fr:{path}"):
         read_sets(path)
     [ukrainian] = read_sets(f"en-uk:{path}")
     assert ukrainian.lang_pair == "en-uk"
@@ -94,26 +94,26 @@ def test_languages_of_texts_and_of_the_plain_form(tmp_path):
     [french] = read_sets(folder)
     assert (french.lang_pair, french.groups[0].variants[0].text) == ("en-fr", "a")
     (tmp_path / "contrapro.text.cs").write_text("v\nw\nx\ny\nz\n")
-    with pytest.raises(DataError, match="translations into cs, fr; name a pair"):
+    with pytest.raises(DataError, match="there are translations into cs, fr; put the pair"):
         read_sets(folder)
     [czech] = read_sets(f"en-cs:{folder}")
     assert (czech.lang_pair, czech.groups[0].variants[0].text) == ("en-cs", "v")
     plain = write(tmp_path / "a.jsonl", to_lines([ContrastiveSet("a", "en-de", [PLAIN])]))
-    with pytest.raises(DataError, match=r"a.jsonl:1: the set is en-de, and en-fr stands before"):
+    with pytest.raises(DataError, match=r"a.jsonl:1: the set is en-de, but the path names en-fr"):
         read_sets(f"en-fr:{plain}")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"true_ind": 3}, "group 1: the true variant is number 3 of 2"),
-        ({"true_ind": -1}, "group 1: the true variant is number -1 of 2"),
+        ({"true_ind": 3}, "group 1: the true variant is number 3, but there are 2"),
+        ({"true_ind": -1}, "group 1: the true variant is number -1, but there are 2"),
         ({"true_ind": "0"}, "group 1: true_ind is '0'"),
         ({"dst": ["D _eos E", "F"]}, "group 1: variant 0 has 2 sentences, the source 1"),
-        ({"dst": ["D"]}, "group 1: there is nothing to compare"),
+        ({"dst": ["D"]}, "group 1: a group needs at least two variants"),
         ({"ctx_dist": -2}, "group 1: ctx_dist is -2"),
         ({"src": None}, "group 1: "),
-        ({"dst": "DE"}, "group 1: dst is no list of variants"),
+        ({"dst": "DE"}, "group 1: dst is not a list of variants"),
         ({"dst": ["D", ""]}, "group 1: a sentence is empty"),
         ({"true_ind": True}, "group 1: true_ind is True"),
     ],
@@ -127,16 +127,16 @@ def test_a_wrong_group_of_voitas_is_named(tmp_path, change, message):
 
 def test_files_that_are_no_sets(tmp_path):
     wrong = write(tmp_path / "wrong.json", '[\n{"src": 1,\n}]')
-    with pytest.raises(DataError, match=r"wrong.json:3: no JSON"):
+    with pytest.raises(DataError, match=r"wrong.json:3: not JSON"):
         read_sets(wrong)
     with pytest.raises(DataError, match="neither `dst`"):
         read_sets(write(tmp_path / "other.json", [{"text": 1}]))
-    with pytest.raises(DataError, match="not a list"):
+    with pytest.raises(DataError, match="expected a list"):
         read_sets(write(tmp_path / "other.json", {"src": "a"}))
     with pytest.raises(DataError, match="no such file"):
         read_sets(str(tmp_path / "none.json"))
     lacking = {key: value for key, value in VOITA[0].items() if key != "true_ind"}
-    with pytest.raises(DataError, match="group 0: no field 'true_ind'"):
+    with pytest.raises(DataError, match="group 0: the field 'true_ind' is missing"):
         read_sets("en-ru:" + write(tmp_path / "lacking.json", [lacking]))
     with pytest.raises(XnmtError, match="name the folder that holds voita/"):
         read_sets("voita")
@@ -177,17 +177,25 @@ def test_a_pronoun_is_the_same_word_with_a_capital(tmp_path):
     ("change", "where", "message"),
     [
         ({"targets": TARGETS[:-1]}, "contrapro.text.en", "5 lines, but"),
-        ({"targets": TARGETS * 2, "sources": SOURCES * 2}, "contrapro.text.de", "end with line 5"),
-        ({"groups": GROUPS.replace("3\t2\tes", "3\t3\tes")}, "groups.tsv:3", "line 6 of 5"),
-        ({"groups": GROUPS.replace("?", "x")}, "groups.tsv:3", "distance 'x' is no number"),
-        ({"groups": GROUPS.replace("\t?", "")}, "groups.tsv:3", "4 fields where 5 belong"),
+        ({"targets": TARGETS * 2, "sources": SOURCES * 2}, "contrapro.text.de", "ends at line 5"),
+        (
+            {"groups": GROUPS.replace("3\t2\tes", "3\t3\tes")},
+            "groups.tsv:3",
+            "ends at line 6, but there are 5",
+        ),
+        ({"groups": GROUPS.replace("?", "x")}, "groups.tsv:3", "distance 'x' is not a number"),
+        ({"groups": GROUPS.replace("\t?", "")}, "groups.tsv:3", "4 fields; expected 5"),
         ({"groups": GROUPS.replace("0\t3\ter", "0\t1\ter")}, "groups.tsv:2", "two variants"),
         (
             {"groups": GROUPS.replace("1\t3\t2", "1\t2\t3")},
             "groups.tsv:3",
-            "begins with line 2, not",
+            "begins at line 2; expected",
         ),
-        ({"context": {"context.en": ["x"] * 7}}, "contrapro.context.en", "no multiple of the 5"),
+        (
+            {"context": {"context.en": ["x"] * 7}},
+            "contrapro.context.en",
+            "expected a multiple of the 5",
+        ),
     ],
 )
 def test_files_of_contrapro_that_do_not_belong_together(tmp_path, change, where, message):
@@ -206,7 +214,9 @@ def test_contrapros_json_takes_its_context_from_the_files_beside_it(tmp_path):
     assert group.antecedent.words == ("the", "door")
     sources = [*SOURCES[:3], *["it is old."] * 2]  # files differ in blanks
     contrapro(tmp_path, sources, context={"context.en": ["far"] * 5, "context.de": ["fern"] * 5})
-    with pytest.raises(DataError, match=r"1 groups, but the text files .* have 2; contrapro"):
+    with pytest.raises(
+        DataError, match=r"1 groups, but the text files .* have 2; list their numbers in contrapro"
+    ):
         read_sets(path)  # it does not say which of the two it is
     (tmp_path / "contrapro.subset.groups").write_text("1\n")
     [contrapro_set] = read_sets(path)
@@ -224,7 +234,7 @@ def test_a_context_of_another_group_is_refused(tmp_path):
     contrapro(tmp_path, ["somebody else ."] * 5, context=context)
     path = write(tmp_path / "contrapro.subset.json", [PRO])
     (tmp_path / "contrapro.subset.groups").write_text("1\n")
-    problem = r"subset\.json: group 1 is another one in the text files beside it"
+    problem = r"subset\.json: group 1 has another source in the text files next to it"
     with pytest.raises(DataError, match=problem):
         read_sets(path)
 
@@ -269,16 +279,19 @@ def test_the_plain_form_says_all_that_a_group_says(tmp_path):
     [
         ('{"source": "a", "variants": ["b", "c"], "true": 2}', ":2: the true variant is number 2"),
         ('{"source": "a", "variants": ["b", "c"], "ture": 1}', ":2: ture: Extra inputs"),
-        ('{"source": "a", "variants": ["b"]}', ":2: there is nothing to compare"),
+        ('{"source": "a", "variants": ["b"]}', ":2: a group needs at least two variants"),
         ('{"source": "", "variants": ["b", "c"]}', ":2: source: "),
         ('{"source": "a", "variants": [[], "c"]}', ":2: variants"),
         (
             '{"source": "a", "variants": ["b", "c"], "target_context": ["d"]}',
-            ":2: 0 source sentences",
+            ":2: the source has 0 sentences of context, a variant 1",
         ),
-        ('{"source": "a", "variants": [["x", "b"], "c"]}', ":2: variants have contexts of unlike"),
-        ("{", ":2: no JSON"),
-        ("", ": there is nothing to compare"),
+        (
+            '{"source": "a", "variants": [["x", "b"], "c"]}',
+            ":2: the variants have contexts of different",
+        ),
+        ("{", ":2: not JSON"),
+        ("", ": the file has no group"),
     ],
 )
 def test_a_wrong_line_of_the_plain_form_is_named(tmp_path, line, message):
@@ -293,9 +306,9 @@ def test_a_wrong_line_of_the_plain_form_is_named(tmp_path, line, message):
     [
         ({"ante distance": "1"}, "ante distance is '1'"),
         ({"ante distance": -2}, "ante distance is -2"),
-        ({"ref segment": None}, "a segment is no text"),
-        ({"src segment": 5}, "a segment is no text"),
-        ({"errors": []}, "there is nothing to compare"),
+        ({"ref segment": None}, "a segment is not text"),
+        ({"src segment": 5}, "a segment is not text"),
+        ({"errors": []}, "a group needs at least two variants"),
         ({"errors": None}, ""),
     ],
 )
@@ -312,7 +325,9 @@ def test_phenomena_are_not_mixed(tmp_path):
     lines += [
         json.dumps({"source": "s", "variants": ["a", "b"], "phenomenon": name}) for name in "xyx"
     ]
-    with pytest.raises(DataError, match=r":4: phenomenon 'x' was ended by another one"):
+    with pytest.raises(
+        DataError, match=r":4: the groups of phenomenon 'x' are not next to each other"
+    ):
         read_sets(write(tmp_path / "set.jsonl", "\n".join(lines)))
 
 
@@ -322,5 +337,5 @@ def test_training_does_not_look_at_test_sets(tmp_path):
         write(tmp_path / "voita" / f"{name}.json", VOITA)
     valid_sets = find_sets(["voita"], ToyCorpus(), "valid", str(tmp_path))
     assert [valid_set.name for valid_set in valid_sets] == ["deixis_dev", "lex_cohesion_dev"]
-    with pytest.raises(XnmtError, match="contrapro has no part for validation"):
+    with pytest.raises(XnmtError, match="contrapro has no validation set"):
         find_sets(["contrapro"], ToyCorpus(), "valid", str(tmp_path))

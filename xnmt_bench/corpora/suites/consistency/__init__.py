@@ -1,1 +1,1 @@
-"""Test suites in which pronouns stand for what their sentence, or an earlier one, names."""
+"""Test suites in which pronouns refer to what their sentence, or an earlier one, names."""

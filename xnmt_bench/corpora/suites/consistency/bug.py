@@ -39,12 +39,12 @@ def bug(data: Path, language: str) -> Suite:
             raise DataError(path, line, f"not readable: {error}") from None
         # The gold gender is predicted by BUG's own tool, and does not always fit the pronoun.
         if PRONOUNS.get(bare(row[PRONOUN])) != gender:
-            problems[line] = f"{row[PRONOUN]!r} is no pronoun of {row[GENDER]}"
+            problems[line] = f"{row[PRONOUN]!r} is not a {row[GENDER]} pronoun"
         for place, name in zip(places, (PRONOUN, NOUN), strict=True):
             # Checked, since a place that is off would judge another word.
             word = bare(words[place]) if 0 <= place < len(words) else "nothing"
             if word != bare(row[name]):
-                problems[line] = f"{word!r} is at word {place}, not {row[name]!r}"
+                problems[line] = f"word {place} is {word!r}, not {row[name]!r}"
         if line not in problems:
             pronoun, noun = places
             items.append(Item(len(sources), pronoun, Entity((noun,)), None, gender, sets))

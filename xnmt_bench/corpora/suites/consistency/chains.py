@@ -76,7 +76,7 @@ def _item(
     if len(mention.words) > 1 or pronoun not in (*PRONOUNS, *THINGS):
         return None
     [place] = mention.words
-    # What the pronoun is a part of, as of `his brother`, it does not stand for.
+    # What the pronoun is a part of, as of `his brother`, it does not refer to.
     apart = [m for m in reversed(earlier) if m.sentence != number or place not in m.mention.words]
     entity = next((m for m in apart if m.mention.chain == mention.chain), None)
     if entity is None:

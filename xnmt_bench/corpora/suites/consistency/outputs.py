@@ -64,7 +64,7 @@ def pairs(path: Path) -> list[tuple[str, str]]:
             raise DataError(path, number, f"no {BARS!r} between source and translation")
         source, translation = _halves(text, BARS)
         if not (source and translation):
-            raise DataError(path, number, f"nothing on one side of {BARS!r}")
+            raise DataError(path, number, f"one side of {BARS!r} is empty")
         text_pairs.append((source, translation))
     return text_pairs
 

@@ -33,9 +33,9 @@ class Resolver:
             if line.letters in suite_letters:
                 self._clusters[line.letters] = line.clusters
             else:
-                problems[line.number] = f"tokens of no sentence of the suite: {line.text!r}"
+                problems[line.number] = f"the suite has no such sentence: {line.text!r}"
         if not self._clusters:
-            raise DataError(path, None, f"no line is of a sentence of {suite.name}")
+            raise DataError(path, None, f"no line is a sentence of {suite.name}")
         left_out(path, problems)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A suite: sentences with pronouns, and for each the entity that it stands for."""
+"""A suite: sentences with pronouns, and for each the entity that it refers to."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Item:
     Attributes:
         sentence: number of its sentence in the suite.
         pronoun: its place there.
-        entity: what it stands for.
+        entity: what it refers to.
         other: the entity that it could be taken for; None where there is none.
         gender: that the entity has by the source; None where that does not tell.
         sets: the stereotypical subsets that it is in, of `pro` and `anti`.
@@ -84,7 +84,7 @@ class Suite:
         cls, name: str, sources: Sequence[str], items: Sequence[Item], targets: Sequence[str] = ()
     ) -> Suite:
         """Return a suite whose sentences are documents of their own."""
-        # No references: an empty target stands for an unknown one.
+        # No references: an empty target means an unknown one.
         pairs = zip(sources, targets or [""] * len(sources), strict=True)
         # A document each, since the sentences of a suite do not follow each other.
         sentences = [Sentence(x, y, f"{name} {n}", 0) for n, (x, y) in enumerate(pairs)]
@@ -106,7 +106,7 @@ class Suite:
         return any(sentence.target for sentence in self.sentences)
 
     def mentions(self, sentence: int) -> tuple[Mention, ...]:
-        """Return a sentence's own annotation, or its pronouns with entities that stand in it."""
+        """Return a sentence's own annotation, or its pronouns with entities that are in it."""
         gold = self.sentences[sentence].gold
         if gold is not None:
             return gold.source_mentions
@@ -148,7 +148,7 @@ class Suite:
         return self.pronoun(item) in PLURALS
 
     def personal(self, item: Item) -> bool:
-        """Return whether a pronoun stands for a person, not for a thing."""
+        """Return whether a pronoun refers to a person, not to a thing."""
         return self.pronoun(item) not in THINGS
 
 

@@ -44,13 +44,13 @@ def wino_x(data: Path, language: str) -> Suite:
         pronouns = next(filter(None, by_noun), [])
         expected = bare(row[f"pronoun{right}"])
         if lost := [name for n, name in named.items() if not spans[n]]:
-            problems[number] = f"no {lost[0]!r} in the sentence"
+            problems[number] = f"the sentence lacks {lost[0]!r}"
         elif set(spans[right]) & set(spans[wrong]):
             problems[number] = f"{named[right]!r} and {named[wrong]!r} are the same words"
         elif not expected:
             problems[number] = f"pronoun{right} is empty"
         elif not pronouns:
-            problems[number] = f"none of {', '.join(THINGS)} in the sentence"
+            problems[number] = f"the sentence has none of {', '.join(THINGS)}"
         else:
             behind = max(max(span) for span in spans.values())
             # A pronoun stands behind what it refers to, with few exceptions.
@@ -67,12 +67,12 @@ def wino_x(data: Path, language: str) -> Suite:
 def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
     row = json_object(path, number, text)
     if missing := [name for name in NEEDED if name not in row]:
-        raise DataError(path, number, f"no {missing[0]!r}")
+        raise DataError(path, number, f"the field {missing[0]!r} is missing")
     # As text, since files have the answer as a number or in quotes.
     if str(row["answer"]) not in map(str, ANSWERS):
         raise DataError(path, number, f"answer {row['answer']!r} is neither 1 nor 2")
     if wrong := [name for name in NEEDED if name != "answer" and not isinstance(row[name], str)]:
-        raise DataError(path, number, f"{wrong[0]} is no text")
+        raise DataError(path, number, f"{wrong[0]} is not text")
     return row
 
 

@@ -24,14 +24,14 @@ NEEDED = ("line", "gender", "set", *PLACES, "pronoun")
 def winomt(data: Path, language: str) -> Suite:
     """Return lines of gender, place, sentence and entity, between tabs.
 
-    `annotations.tsv` beside it names both entities and the pronoun. Without it the other entity is
+    `annotations.tsv` next to it names both entities and the pronoun. Without it the other entity is
     not known, the pronoun is the first of the gender, and subsets are the lines of `en_pro.txt` and
     `en_anti.txt`.
     """
     path = data / "winomt" / "en.txt"
-    beside = path.with_name("annotations.tsv")
-    # The published file names one entity alone.
-    annotated = _annotations(beside) if beside.exists() else None
+    annotations_file = path.with_name("annotations.tsv")
+    # The published file names only one entity.
+    annotated = _annotations(annotations_file) if annotations_file.exists() else None
     files = {name: path.with_name(f"en_{name}.txt") for name in SUBSETS}
     subsets = {n: {text for _, text in text_lines(f)} for n, f in files.items() if f.exists()}
     sources: list[str] = []
@@ -39,17 +39,23 @@ def winomt(data: Path, language: str) -> Suite:
     for number, text in text_lines(path):
         fields = text.split("\t")
         if len(fields) != 4:
-            raise DataError(path, number, f"{len(fields)} fields; needed are 4, between tabs")
+            raise DataError(
+                path, number, f"{len(fields)} fields; expected 4, with tabs between them"
+            )
         gender, place, sentence, _ = fields
         words = split_words(sentence)
         if gender not in GENDERS:
-            raise DataError(path, number, f"gender {gender!r}; needed: {', '.join(GENDERS)}")
+            raise DataError(path, number, f"gender {gender!r} is not one of {', '.join(GENDERS)}")
         if not COUNT.fullmatch(place) or int(place) >= len(words):
-            raise DataError(path, number, f"no word {place!r} among {len(words)}")
+            raise DataError(
+                path,
+                number,
+                f"no word {place!r}: the sentence has {len(words)} words, counted from 0",
+            )
         if annotated is None:
             genders = [PRONOUNS.get(bare(word)) for word in words]
             if GENDERS[gender] not in genders:
-                raise DataError(path, number, f"no {gender} pronoun")
+                raise DataError(path, number, f"the sentence has no {gender} pronoun")
             # A line may be in both files, in one, or in none.
             subset_names = tuple(name for name, texts in subsets.items() if text in texts)
             entity = Entity((int(place),))
@@ -57,20 +63,22 @@ def winomt(data: Path, language: str) -> Suite:
             item = Item(len(items), pronoun, entity, None, GENDERS[gender], subset_names)
         else:
             if number - 1 not in annotated:
-                raise DataError(beside, None, f"line {number - 1} is missing")
+                raise DataError(annotations_file, None, f"line {number - 1} is missing")
             line, item = annotated[number - 1]
-            _checked(beside, line, item, words)
+            _checked(annotations_file, line, item, words)
             # Both files are checked against each other: a shifted file would still be readable.
             if int(place) not in item.entity.words or item.gender != GENDERS[gender]:
-                problem = f"another entity or gender than line {number} of {path.name}: {text!r}"
-                raise DataError(beside, line, problem)
+                problem = (
+                    f"the entity or gender differs from line {number} of {path.name}: {text!r}"
+                )
+                raise DataError(annotations_file, line, problem)
         sources.append(sentence)
         items.append(item)
     for line, item in (annotated or {}).values():
         if item.sentence >= len(sources):
-            problem = f"sentence {item.sentence} of {len(sources)}; they are counted from 0"
-            raise DataError(beside, line, problem)
-    # Without annotations it is another suite: one entity a sentence, of its first word alone.
+            problem = f"no sentence {item.sentence}: the suite has {len(sources)}, counted from 0"
+            raise DataError(annotations_file, line, problem)
+    # Without annotations it is another suite: one entity a sentence, of only its first word.
     name = "winomt" if annotated is not None else "winomt, not annotated"
     return Suite.of(name, sources, items)
 
@@ -85,7 +93,7 @@ def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
             raise DataError(path, line, f"not readable: {error}") from None
         if item.sentence in items:
             first, _ = items[item.sentence]
-            problem = f"sentence {item.sentence} is annotated a second time, first in line {first}"
+            problem = f"sentence {item.sentence} is already annotated in line {first}"
             raise DataError(path, line, problem)
         items[item.sentence] = line, item
     return items
@@ -94,7 +102,7 @@ def _annotations(path: Path) -> dict[int, tuple[int, Item]]:
 def _words(row: Mapping[str, str], role: str) -> tuple[int, ...]:
     first, last = (parse_count(row[f"{role}_{end}"]) for end in ("first", "last"))
     if last - first >= LONGEST:
-        raise ValueError(f"{role}: words {first} to {last}, more than a sentence has")
+        raise ValueError(f"{role}: words {first} to {last} are too many for a sentence")
     return tuple(range(first, last + 1))
 
 
@@ -102,9 +110,9 @@ def _annotated(row: Mapping[str, str]) -> Item:
     entity, other = (_words(row, role) for role in ("entity", "other"))
     pronoun = parse_count(row["pronoun"])
     if not (entity and other):
-        raise ValueError("a last word stands before its first")
+        raise ValueError("the last word comes before the first")
     if row["set"] not in ("both", NEITHER, *SUBSETS):
-        raise ValueError(f"set {row['set']!r} is none of {', '.join(SUBSETS)}, both, {NEITHER}")
+        raise ValueError(f"set {row['set']!r} is not one of {', '.join(SUBSETS)}, both, {NEITHER}")
     sets = SUBSETS if row["set"] == "both" else tuple(n for n in SUBSETS if n == row["set"])
     gender = GENDERS[row["gender"]]
     return Item(parse_count(row["line"]), pronoun, Entity(entity), Entity(other), gender, sets)
@@ -114,6 +122,8 @@ def _checked(path: Path, line: int, item: Item, words: Sequence[str]) -> None:
     """Raise a DataError unless an annotation is of this sentence."""
     other = item.other.words if item.other else ()
     if max(*item.entity.words, *other, item.pronoun) >= len(words):
-        raise DataError(path, line, f"a place is beyond the {len(words)} words of the sentence")
+        raise DataError(
+            path, line, f"an annotated word is outside the {len(words)} words of the sentence"
+        )
     if bare(words[item.pronoun]) not in PRONOUNS:
-        raise DataError(path, line, f"{words[item.pronoun]!r} is no pronoun")
+        raise DataError(path, line, f"{words[item.pronoun]!r} is not a pronoun")

@@ -84,7 +84,7 @@ def _forms(
 ) -> tuple[Words, ...]:
     forms = tuple(tuple(split_words(written(field))) for field in fields)
     if not all(forms):
-        raise DataError(path, number, "an empty form")
+        raise DataError(path, number, "a form is empty")
     return forms
 
 
@@ -116,18 +116,18 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
             try:
                 re.compile(fields[0])
             except re.error as error:
-                raise DataError(path, number, f"no regular expression: {error}") from None
+                raise DataError(path, number, f"not a regular expression: {error}") from None
             patterns[kind].append(fields[0])
         elif kind == NAMES and len(fields) > 2:
             versions = _forms(path, number, fields[1:], written)
             cases = names.setdefault(fields[0], {})
             if any(len(spellings) != len(versions) for spellings in cases.values()):
-                problem = f"{fields[0]} has another number of spellings in a line above"
+                problem = f"{fields[0]} has a different number of spellings in an earlier line"
                 raise DataError(path, number, problem)
             # Each spelling maps to all of them, since any may be the one that a text has.
             cases.update(dict.fromkeys(versions, versions))
         elif line.strip():
-            problem = "not a line of address, formal, informal, unless or names, as they should be"
+            problem = "expected a line that begins with address, formal, informal, unless or names"
             raise DataError(path, number, problem)
     # In the order of `patterns`, which is that of the fields of Exchange.
     compiled = [
@@ -170,8 +170,8 @@ def build(corpus: Corpus, split: Split, table: str | None = None) -> list[Contra
     ]
     if not sets:
         raise XnmtError(
-            f"corpus {corpus.name}: no {split} passage has forms of {path.name} that its context "
-            f"decides, so there is nothing to compare"
+            f"corpus {corpus.name}: no {split} passage has a form of {path.name} that depends on "
+            "its context, so there is nothing to compare"
         )
     return sets
 
@@ -182,7 +182,8 @@ def _own_table(language: str) -> Path:
     )
     if not path.is_file():
         raise XnmtError(
-            f"no table of exchanged forms for {language!r}; give one: metric.contrastive.exchanged"
+            f"no table of exchanged forms for {language!r}; name one with "
+            "metric.contrastive.exchanged=FILE"
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Contrastive test sets: true translations beside variants that only the context rules out."""
+"""Contrastive test sets: true translations among variants that only the context rules out."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class ContrastiveSet:
     @cached_property
     def fingerprint(self) -> str:
         """Of everything that it says."""
-        # Groups alone, so that a set under another name shares its scores.
+        # Only groups, so that a set under another name shares its scores.
         return fingerprint({"groups": [asdict(group) for group in self.groups]})
 
     def number(self, index: int) -> int:
@@ -142,9 +142,12 @@ def checked(group: Group) -> Group:
         ValueError: it has fewer than two variants, or no such true one.
     """
     if len(group.variants) < 2:  # accuracy would be 1 by definition
-        raise ValueError("there is nothing to compare: a group needs two variants or more")
+        raise ValueError("a group needs at least two variants")
     if not 0 <= group.true < len(group.variants):
-        raise ValueError(f"the true variant is number {group.true} of {len(group.variants)}")
+        raise ValueError(
+            f"the true variant is number {group.true}, but there are {len(group.variants)}, "
+            "counted from 0"
+        )
     return group
 
 

@@ -55,11 +55,11 @@ class Described(_Line):
         )
         before, sizes = len(self.source_context), {len(v.context) for v in variants}
         if len(sizes) > 1:
-            raise ValueError("variants have contexts of unlike lengths")
+            raise ValueError("the variants have contexts of different lengths")
         # Contexts pair sentence by sentence; none at all is a source-side context.
         if after := sizes - {0, before}:
             raise ValueError(
-                f"{before} source sentences stand before, but {min(after)} target ones"
+                f"the source has {before} sentences of context, a variant {min(after)}"
             )
         return checked(
             Group(
@@ -89,13 +89,15 @@ def read_plain(path: Path, pair: str | None = None) -> list[ContrastiveSet]:
             if header is None:
                 header = Header.model_validate(fields)
                 if pair not in (None, header.lang_pair):
-                    raise ValueError(f"the set is {header.lang_pair}, and {pair} stands before it")
+                    raise ValueError(f"the set is {header.lang_pair}, but the path names {pair}")
                 continue
             described = Described.model_validate(fields)
             phenomenon = described.phenomenon  # empty where the file has one set
             if phenomenon in groups and phenomenon != next(reversed(groups)):
                 # Scores of others are in the order of the lines, and sets one after the other.
-                raise ValueError(f"phenomenon {phenomenon!r} was ended by another one")
+                raise ValueError(
+                    f"the groups of phenomenon {phenomenon!r} are not next to each other"
+                )
             groups.setdefault(phenomenon, []).append(described.group())
         except ValidationError as error:
             first = error.errors()[0]
@@ -104,7 +106,7 @@ def read_plain(path: Path, pair: str | None = None) -> list[ContrastiveSet]:
         except ValueError as error:
             raise DataError(path, number, str(error)) from None
     if header is None or not groups:
-        raise DataError(path, None, "there is nothing to compare: no group is in it")
+        raise DataError(path, None, "the file has no group")
     name, alone = path.name.split(".jsonl")[0], len(groups) == 1
     return [
         ContrastiveSet(

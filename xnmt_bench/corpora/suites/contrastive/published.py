@@ -38,7 +38,7 @@ def records_of(path: Path) -> list[Any]:
     """Return the list that is in a JSON file, plain or gzip; a DataError where none is."""
     records = json_at(path, 1, "\n".join(text for _, text in text_lines(path)))
     if not isinstance(records, list):
-        raise DataError(path, None, "not a list of groups")
+        raise DataError(path, None, "expected a list of groups")
     return records
 
 
@@ -60,7 +60,7 @@ def groups_of(
         try:
             groups.append(checked(read(record)))
         except KeyError as error:
-            raise DataError(path, None, f"group {number}: no field {error}") from None
+            raise DataError(path, None, f"group {number}: the field {error} is missing") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise DataError(path, None, f"group {number}: {error}") from None
     return groups
@@ -81,7 +81,7 @@ def parse_distance(value: Any, name: str) -> int | None:
         return None
     # `type` and not `isinstance`, since a bool is an int.
     if type(value) is not int or value < 0:
-        raise ValueError(f"{name} is {value!r}")
+        raise ValueError(f"{name} is {value!r}, not a whole number from 0")
     return value
 
 
@@ -97,10 +97,10 @@ def read_groups(path: Path) -> list[int]:
         try:
             numbers.append(parse_count(text))
         except ValueError:
-            raise DataError(path, number, f"{text[:40]!r} is no group's number") from None
+            raise DataError(path, number, f"{text[:40]!r} is not the number of a group") from None
         # A group that counts twice would be two of its unit.
         if numbers[-1] in read:
-            raise DataError(path, number, f"group {text} is there twice")
+            raise DataError(path, number, f"group {text} is listed twice")
         read.add(numbers[-1])
     return numbers
 
@@ -119,7 +119,7 @@ def from_voita(path: Path, records: list[dict[str, Any]], lang_pair: str) -> Con
 def _voita_group(record: dict[str, Any]) -> Group:
     *source_context, source = _sentences(record["src"])
     if not isinstance(record["dst"], list):
-        raise ValueError("dst is no list of variants")
+        raise ValueError("dst is not a list of variants")
     variants = []
     for place, text in enumerate(record["dst"]):
         *context, current = _sentences(text)
@@ -133,7 +133,7 @@ def _voita_group(record: dict[str, Any]) -> Group:
     distance = parse_distance(record["ctx_dist"], "ctx_dist")
     true = record["true_ind"]
     if type(true) is not int:
-        raise ValueError(f"true_ind is {true!r}")
+        raise ValueError(f"true_ind is {true!r}, not a whole number")
     return Group(source, tuple(variants), true, tuple(source_context), distance=distance)
 
 
@@ -176,12 +176,15 @@ def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
     for where, number, first, size, pronoun, distance, antecedent in group_rows:
         rows = range(first, first + size)
         if first != expected:
-            problem = f"group {number} begins with line {first}, not with line {expected}"
+            problem = (
+                f"group {number} begins at line {first}; expected line {expected}, where the "
+                "group before it ends"
+            )
             raise DataError(*where, problem)
         # Groups follow on each other without gaps, as a file of scores, a line each, needs.
         expected = rows.stop
         if rows.stop > len(target):
-            problem = f"group {number} ends with line {rows.stop} of {len(target)}"
+            problem = f"group {number} ends at line {rows.stop}, but there are {len(target)} lines"
             raise DataError(*where, problem)
         variants = (Variant(target[row], contexts[1][row]) for row in rows)
         group = Group(
@@ -198,7 +201,7 @@ def from_folder(folder: Path, lang_pair: str | None = None) -> ContrastiveSet:
         except ValueError as error:
             raise DataError(*where, f"group {number}: {error}") from None
     if expected != len(target):
-        problem = f"{len(target)} lines, but the groups end with line {expected}"
+        problem = f"{len(target)} lines, but the last group ends at line {expected}"
         raise DataError(texts[1], None, problem)
     return ContrastiveSet("contrapro", lang_pair, groups)
 
@@ -213,15 +216,15 @@ def _pair_of_texts(folder: Path) -> str:
     paths = [*folder.glob("contrapro.text.*"), *folder.glob("*/contrapro.text.*")]
     others = sorted({path.name.removesuffix(".gz").split(".", 2)[2] for path in paths} - {SOURCE})
     if not others:
-        raise DataError(folder, None, "no file contrapro.text.LANGUAGE of translations")
+        raise DataError(folder, None, "no file contrapro.text.LANGUAGE with the translations")
     if len(others) > 1:
-        problem = f"translations into {', '.join(others)}; name a pair before the folder"
+        problem = f"there are translations into {', '.join(others)}; put the pair before the folder"
         raise DataError(folder, None, f"{problem}: {SOURCE}-{others[0]}:{folder}")
     return f"{SOURCE}-{others[0]}"
 
 
 class _GroupRow(NamedTuple):
-    """The columns of a group beside its text, and their place in the file."""
+    """The columns of a group besides its text, and their place in the file."""
 
     where: tuple[Path, int | None]
     number: int
@@ -239,12 +242,12 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
         if number == 1 and fields[0] == COLUMNS[0]:
             continue
         if len(fields) != len(COLUMNS):
-            raise DataError(path, number, f"{len(fields)} fields where {len(COLUMNS)} belong")
+            raise DataError(path, number, f"{len(fields)} fields; expected {len(COLUMNS)}")
         *counts, pronoun, distance = fields
         for name, value in zip(COLUMNS, fields, strict=True):
             free = name == "pronoun" or (name == "distance" and value in UNKNOWN)
             if not (free or COUNT.fullmatch(value)):
-                raise DataError(path, number, f"{name} {value[:40]!r} is no number")
+                raise DataError(path, number, f"{name} {value[:40]!r} is not a number")
         back = None if distance in UNKNOWN else int(distance)
         group, first, size = map(int, counts)
         yield _GroupRow((path, number), group, first, size, pronoun.lower(), back)
@@ -268,7 +271,7 @@ def pair_of_records(records: list[Any]) -> str | None:
 
 
 def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> ContrastiveSet:
-    """Read groups of `contrapro.json`; their context is read from the text files beside it.
+    """Read groups of `contrapro.json`; their context is read from the text files next to it.
 
     A file of the same name that ends in `.groups` says which groups of the text files they are.
 
@@ -278,7 +281,7 @@ def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> C
         lang_pair: such as `en-fr`.
 
     Raises:
-        DataError: a group lacks a field, or the files beside it are of another length.
+        DataError: a group lacks a field, or the files next to it are of another length.
     """
     groups = groups_of(path, records, _contrapro_group)
     stem = path.name.removesuffix(".gz").removesuffix(".json")
@@ -290,11 +293,15 @@ def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> C
     if any(_files(path.parent, "text", language) for language in _split_pair(lang_pair)):
         text_groups = from_folder(path.parent, lang_pair).groups
         if numbers and max(numbers) >= len(text_groups):
-            raise DataError(chosen, None, f"group {max(numbers)} of {len(text_groups)}")
+            raise DataError(
+                chosen,
+                None,
+                f"no group {max(numbers)}: there are {len(text_groups)}, counted from 0",
+            )
         # Only their order says which groups these are, so a part of them needs the other file.
         if not chosen.is_file() and len(groups) != len(text_groups):
-            problem = f"{len(groups)} groups, but the text files beside it have {len(text_groups)}"
-            raise DataError(path, None, f"{problem}; {chosen.name} has to say which they are")
+            problem = f"{len(groups)} groups, but the text files next to it have {len(text_groups)}"
+            raise DataError(path, None, f"{problem}; list their numbers in {chosen.name}")
         pairs = zip(groups, numbers, strict=True)
         groups = [
             _with_context(path, number, group, text_groups[number]) for group, number in pairs
@@ -302,14 +309,16 @@ def from_records(path: Path, records: list[dict[str, Any]], lang_pair: str) -> C
     return ContrastiveSet(stem, lang_pair, groups, numbers=numbers)
 
 
-def _with_context(path: Path, number: int, group: Group, beside: Group) -> Group:
+def _with_context(path: Path, number: int, group: Group, text_group: Group) -> Group:
     """Return a group in the context that the text files give the same group."""
     # The published files differ in blanks and in quotation marks.
-    if letters(group.source) != letters(beside.source):
-        raise DataError(path, None, f"group {number} is another one in the text files beside it")
-    context = beside.variants[0].context
+    if letters(group.source) != letters(text_group.source):
+        raise DataError(
+            path, None, f"group {number} has another source in the text files next to it"
+        )
+    context = text_group.variants[0].context
     variants = tuple(Variant(v.text, context) for v in group.variants)
-    return replace(group, variants=variants, source_context=beside.source_context)
+    return replace(group, variants=variants, source_context=text_group.source_context)
 
 
 def _contrapro_group(record: dict[str, Any]) -> Group:
@@ -317,7 +326,7 @@ def _contrapro_group(record: dict[str, Any]) -> Group:
     # The true translation is the first variant.
     texts = [record["ref segment"], *(error["contrastive"] for error in record["errors"])]
     if not all(isinstance(text, str) and text for text in (record["src segment"], *texts)):
-        raise ValueError("a segment is no text")
+        raise ValueError("a segment is not text")
     antecedent = None
     if distance is not None and (phrase := record.get("src ante phrase")):
         antecedent = Antecedent(distance, tuple(split_words(phrase)))
@@ -355,7 +364,7 @@ def _context(folder: Path, language: str, count: int) -> list[tuple[str, ...]]:
     lines_by_path = {path: _lines(path) for path in _files(folder, "context", language)}
     for path, lines_of in lines_by_path.items():
         if not count or len(lines_of) % count:
-            problem = f"{len(lines_of)} lines, which is no multiple of the {count} of the text"
+            problem = f"{len(lines_of)} lines; expected a multiple of the {count} lines of the text"
             raise DataError(path, None, problem)
     if not lines_by_path:
         return [()] * count

@@ -21,7 +21,7 @@ from xnmt_bench.corpora.suites.contrastive.published import (
 from xnmt_bench.corpora.text import present
 from xnmt_bench.errors import DataError, XnmtError
 
-# The published sets by name, each in a folder of that name. ContraPro is for the test alone.
+# The published sets by name, each in a folder of that name. ContraPro is only for the test.
 VOITA: dict[Split, tuple[str, ...]] = {
     "valid": ("deixis_dev", "lex_cohesion_dev"),
     "test": ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp"),
@@ -63,8 +63,8 @@ def find_sets(
         # Before the next name: an empty set would vanish among the others.
         if not sets:
             raise XnmtError(
-                f"corpus {corpus.name} has no contrastive sets of its own; name some: voita, "
-                "contrapro, build or files"
+                f"corpus {corpus.name} has no contrastive sets; name voita, contrapro, build or a "
+                "file"
             )
         all_sets += sets
     return all_sets
@@ -85,8 +85,8 @@ def require_pair(contrastive_set: ContrastiveSet, corpus: Corpus) -> None:
     """Raise an XnmtError where a set is of another language pair than the corpus."""
     if contrastive_set.lang_pair != lang_pair(corpus):
         raise XnmtError(
-            f"contrastive set {contrastive_set.name} is {contrastive_set.lang_pair}, "
-            f"the system's corpus {lang_pair(corpus)}"
+            f"contrastive set {contrastive_set.name} is {contrastive_set.lang_pair}, but the "
+            f"system translates {lang_pair(corpus)}"
         )
 
 
@@ -117,7 +117,7 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
         folder = Path(data) / name
         # To stop a training by the test set would spoil the test.
         if name == "contrapro" and split != "test":
-            raise XnmtError("contrapro has no part for validation; name the path of another set")
+            raise XnmtError("contrapro has no validation set; name the path of another set")
         if name == "contrapro":
             return [from_folder(folder, pair)]
         return [_read_json(_packed(folder / part), pair or VOITA_PAIR) for part in VOITA[split]]
@@ -144,12 +144,14 @@ def _read_json(path: Path, pair: str | None) -> ContrastiveSet:
     reader = from_voita if "dst" in first else from_records if "errors" in first else None
     if reader is None:
         problem = (
-            "no contrastive set: its first record has neither `dst` (Voita et al.) nor `errors` "
+            "not a contrastive set: its first record has neither `dst` (Voita et al.) nor `errors` "
             "(ContraPro); the plain form ends in .jsonl"
         )
         raise DataError(path, None, problem)
     pair = pair or pair_of_records(records)
     if pair is None:
-        problem = f"it does not say its languages; name them before the path, as in en-fr:{path}"
+        problem = (
+            f"the file does not name its languages; put them before the path, as in en-fr:{path}"
+        )
         raise DataError(path, None, problem)
     return reader(path, records, pair)

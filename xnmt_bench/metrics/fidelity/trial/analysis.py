@@ -4,7 +4,7 @@ Twin systems say the same, one because of the *link* and one because of the *cue
 (`corpora.twins`). Two explanations always name the link, or the cue. A is the advantage of the
 link: how much more log-probability a judge gives the label from the link than from the cue, in nats
 a decision. A judge that sees the model has A > 0 in the link's system L and A < 0 in the cue's
-system C; a judge that reads the text, the labels and the words alone has the same A in both.
+system C; a judge that reads the text, and only the labels and the words has the same A in both.
 
 Shapes: P pairs of twins, E explanations, S slots, U sentences, R draws.
 """

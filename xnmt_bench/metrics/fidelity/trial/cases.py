@@ -35,7 +35,7 @@ class Case:
         architecture: of both systems.
         judge: name of the judge's rows, and `heading` of its column.
         judge_name: as in `judge=[name]`; empty for rows that do not say it.
-        settings: what decides the rows' numbers beside their columns.
+        settings: what decides the rows' numbers besides their columns.
         rows: by seed of the pair, what a twin learnt without, and explanation: a row for each seed
             of the judge.
     """
@@ -52,7 +52,7 @@ class Case:
         """Return log Q of labels, summed by sentence, and how many there are.
 
         Args:
-            slots: of the decisions; those alone count that all systems get right.
+            slots: of the decisions; only those count that all systems get right.
 
         Returns:
             (P, 2, E, U) by pair, twin and explanation, the last of which is `random` where it has
@@ -124,14 +124,14 @@ def tried_cases(panels: Sequence[Panel]) -> list[Case]:
     cases = [case for case in _cases(panels) if case.seeds]
     if not cases:
         raise NotApplicable(
-            "it takes explainer=names_link,names_cue on corpus=toy_twins, of systems with "
+            "needs explainer=names_link,names_cue on corpus=toy_twins, for systems with "
             "nmt.corpus={hides:cue},{hides:link}"
         )
     for case in cases:
         if any(len(names) > 1 for names in case.families):
             raise NotApplicable(
-                f"several systems of other options are called {case.architecture}; report "
-                "them from results folders of their own, or name them by nmt.name"
+                f"several systems with different options have the name {case.architecture}; give "
+                "each its nmt.name, or its own results folder"
             )
     return cases
 

@@ -46,7 +46,7 @@ def numbers_on_trial(
         for row in _rows(panels, draws)
     ]
     if not rows:
-        raise NotApplicable("no other number ranks explanations")
+        raise NotApplicable("no other metric ranks explanations")
     decide(rows, ("corpus", "condition", "system"), level)
     summary = listed(
         "The trial of other numbers",
@@ -103,7 +103,7 @@ def _columns(metric: Metric, case: Case) -> Iterator[Column]:
     units = [m.units() for rows in case.rows.values() for m in rows]
     scores = [metric.score(u, np.ones((1, len(u)))) for u in units]
     for column in metric.columns:
-        # The judges' log-probabilities of planted words stand in the table above.
+        # The judges' log-probabilities of planted words are in the table above.
         above = column is metric.headline and case.slots
         has_number = all(not np.isnan(s.get(column.name, np.nan)).any() for s in scores)
         if column.better and column.shown and has_number and not above:
