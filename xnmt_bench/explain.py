@@ -134,7 +134,7 @@ class FoilStep:
         prefix_TT = explanation.prefix_TT
         return replace(
             explanation,
-            labels=[f"{label} not {self.piece}"],
+            labels=[f"{label} not {explanation.readable([self.piece])[0]}"],
             probabilities=explanation.probabilities[row],
             source_TS=explanation.source_TS[row],
             prefix_TT=None if prefix_TT is None else prefix_TT[row],

@@ -225,10 +225,10 @@ def test_what_is_no_output_is_refused(given, problem):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"source_attributions": None}, "no source_attributions: a model without a source"),
-        ({"attr_pos_start": 5}, "of target tokens 6 to 14 alone; needed: all words"),
+        ({"source_attributions": None}, "no source_attributions: models without a source"),
+        ({"attr_pos_start": 5}, "scores for target tokens 6 to 14 only; needed: all words"),
         ({"source_attributions": [[1.0]]}, "source_attributions: shape"),
-        ({"target": "die"}, "target: needed is a list of tokens"),
+        ({"target": "die"}, "target: expected a list of tokens"),
     ],
 )
 def test_a_bad_sentence_of_an_output_is_one_line(changes, problem):

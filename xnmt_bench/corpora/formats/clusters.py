@@ -52,7 +52,8 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
             ]
         except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
             needed = "expected tokens (or document) and clusters of [first, last]"
-            raise DataError(path, number, f"{needed}: {error!r}") from None
+            got = str(error) or type(error).__name__
+            raise DataError(path, number, f"{needed}: {got}") from None
         text = " ".join(tokens)
         # An equal line is fine: a sentence may come twice, with the same clusters.
         if clusters_by_letters.setdefault(key, clusters) != clusters:
