@@ -63,9 +63,9 @@ def main() -> None:
     pairs = list(zip(sources, targets, strict=True))
     for name in EXPLAINERS:
         explainer = xnmt_bench.load_explainer(name)
-        for given, sentences in (("pairs", pairs), ("sources", sources)):
+        for kind, sentences in (("pairs", pairs), ("sources", sources)):
             compare(
-                f"{name}, {given}",
+                f"{name}, {kind}",
                 partial(explain_singly, explainer, model, sentences),
                 partial(explainer, model, sentences),
             )

@@ -82,7 +82,8 @@ def translate(model: NMTModel, sources: Iterable[str | Passage], beam: int = 4) 
         Their translations, in their order.
 
     Raises:
-        XnmtError: the model is not open, or a sentence is no text or longer than the model reads.
+        XnmtError: the model is not open, or a sentence is not a text or is longer than the model
+            reads.
     """
     from xnmt_bench.nmt.passages import read_passages, require_model, translate_passages
 

@@ -89,7 +89,7 @@ def _drawn(cls: type) -> str:
 
 
 def _file_of(module: str) -> Path | None:
-    """Return the Python file of a module; None where it has none."""
+    """Return the Python file of a module; None for a module without one."""
     spec = _spec_of(module)
     # A script that runs has no specification, but its file.
     file = spec.origin if spec else getattr(sys.modules.get(module), "__file__", None)

@@ -77,7 +77,7 @@ def benchmark(
             `{"proxy.training.max_epochs": 5}`.
 
     Returns:
-        A row for each explainer and judge, and what they say of the explainers.
+        A row for each explainer and judge, and the verdict on the explainers.
 
     Raises:
         ConfigError: an option is wrong; each fault is a line.
@@ -140,7 +140,7 @@ class BenchmarkTable:
         arrow: a row for each explainer and judge, with the columns of `fidelity.csv`: `explainer`,
             `instantiation` (the judge), `ppl`, `ppl_low`, `ppl_high` and the rest.
         summaries: the tables for readers.
-        verdict: what a test says of each explainer, a sentence a judge.
+        verdict: the result of the test of each explainer, a sentence a judge.
     """
 
     arrow: pa.Table

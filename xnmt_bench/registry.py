@@ -135,7 +135,7 @@ def entries(kind: str) -> dict[str, EntryPoint]:
 
 @cache  # so that a name is explained once
 def explainer_of(name: str) -> str:
-    """Return the name here of an explainer that other tools call otherwise; say so on stderr."""
+    """Return the name here of an explainer that other tools call otherwise, and print both."""
     here = ALIASES.get(snake_case(name))
     if here is None or name in entries("explainers"):
         return name
@@ -228,14 +228,16 @@ def unknown(noun: str, name: str, names_there: Iterable[str]) -> str:
     """Return the message for a name that is not there: what was meant, or all there are."""
     names = sorted(names_there)
     # By meaning first: letters take `deep_lift` for anything.
-    if like := [known for known in SIMILAR.get(snake_case(name), ()) if known in names]:
+    if like := [other for other in SIMILAR.get(snake_case(name), ()) if other in names]:
         return f"no {noun} {name!r}; like it are {' and '.join(like)}"
-    known = {other: f"{other} ({here} here)" for other, here in ALIASES.items() if here in names}
-    known |= {other: other for other in names}
-    near = get_close_matches(name, known, n=3)
+    phrases = {alias: f"{alias} ({here} here)" for alias, here in ALIASES.items() if here in names}
+    phrases |= {other: other for other in names}
+    near = get_close_matches(name, phrases, n=3)
     if near:  # else all names are listed
         likeness = [SequenceMatcher(None, name, other).ratio() for other in near]
-        meant = [known[n] for n, r in zip(near, likeness, strict=True) if r > likeness[0] - MARGIN]
+        meant = [
+            phrases[n] for n, r in zip(near, likeness, strict=True) if r > likeness[0] - MARGIN
+        ]
         return f"no {noun} {name!r}; did you mean {' or '.join(meant)}?"
     return f"no {noun} {name!r}; there are {', '.join(names)}"
 

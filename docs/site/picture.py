@@ -58,21 +58,21 @@ def text(x: float, y: float, content: str, attributes: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="var(--ink)" {attributes}>{escape(content)}</text>'
 
 
-def draw_bars(bars: Sequence[Bar], heading: str, left: float, width: float) -> Iterator[str]:
+def draw_bars(bars: Sequence[Bar], heading: str, start: float, width: float) -> Iterator[str]:
     """Yield the elements of a judge's bars, on a logarithmic scale from 1."""
     most = max(math.log(bar.high) for bar in bars)
-    yield text(left, TOP - 14, heading, 'font-weight="600"')
+    yield text(start, TOP - 14, heading, 'font-weight="600"')
     best_blind = min(bar.ppl for bar in bars if bar.name in BLIND)
     for number, bar in enumerate(bars):
         y, share = TOP + ROW * number, math.log(bar.ppl) / most
         colour = "quiet" if bar.name in BLIND else "helps" if bar.ppl < best_blind else "hurts"
         size = f'width="{width * share:.1f}" height="{ROW - 8}"'
-        yield f'<rect x="{left:.1f}" y="{y}" {size} rx="2" fill="var(--{colour})"/>'
-        low, high = (left + width * math.log(end) / most for end in (bar.low, bar.high))
+        yield f'<rect x="{start:.1f}" y="{y}" {size} rx="2" fill="var(--{colour})"/>'
+        low, high = (start + width * math.log(end) / most for end in (bar.low, bar.high))
         interval = f'd="M{low:.1f} {y + 9}H{high:.1f}" stroke="var(--ink)" stroke-width="1.5"'
         yield f"<path {interval}/>"
-        yield text(max(high, left + width * share) + 6, y + 14, f"{bar.ppl:.3g}")
-    x, bottom = left + width * math.log(best_blind) / most, TOP + ROW * len(bars) - 4
+        yield text(max(high, start + width * share) + 6, y + 14, f"{bar.ppl:.3g}")
+    x, bottom = start + width * math.log(best_blind) / most, TOP + ROW * len(bars) - 4
     yield f'<path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="var(--ink)" stroke-dasharray="3 3"/>'
 
 
@@ -85,15 +85,15 @@ def draw_picture(bundle: Path) -> str:
     by_judge = {judge: read_bars(bundle, judge) for judge in JUDGES}
     # Both judges in the order of the first.
     names = [bar.name for bar in by_judge["base"]]
-    left = HEATMAP + NAMES
+    bars_start = HEATMAP + NAMES
     parts.append(text(HEATMAP, 39, "Held-out perplexity of each method: lower is better", BOLD))
     for number, name in enumerate(names):
         label = name.replace("_", " ") + " (blind)" * (name in BLIND)
-        parts.append(text(left - 8, TOP + ROW * number + 14, label, 'text-anchor="end"'))
-    width = (WIDTH - left) / len(JUDGES)
+        parts.append(text(bars_start - 8, TOP + ROW * number + 14, label, 'text-anchor="end"'))
+    width = (WIDTH - bars_start) / len(JUDGES)
     for number, (judge, heading) in enumerate(JUDGES.items()):
         bars = {bar.name: bar for bar in by_judge[judge]}
-        place = left + width * number
+        place = bars_start + width * number
         parts += draw_bars([bars[name] for name in names], heading, place, width - 70)
     bottom = TOP + ROW * len(names) + 14
     x = float(HEATMAP)

@@ -196,7 +196,8 @@ class Explainer(ABC):
 
         Raises:
             XnmtError: the model is not open, this explainer needs a corpus's annotation, a sentence
-                is no text, is longer than the model reads, or has a context that it does not read.
+                is not a text, is longer than the model reads, or has a context that it does not
+                read.
         """
         model = require_model(model)
         # Refused before anything is translated: bare pairs have no annotation to read.
