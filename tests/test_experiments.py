@@ -52,7 +52,7 @@ def test_the_page_is_whole_by_itself(figure1_results):
     for text in ("PPL against k", "data:image/svg+xml", "explainer:", "FIDELITY|corpus:toy",
                  "QUALITY|corpus:toy"):  # fmt: skip
         assert text in page
-    sections = ("verdict", "columns", "fidelity", "quality", "fidelity_k", "made")
+    sections = ("about", "verdict", "columns", "fidelity", "quality", "fidelity_k", "made")
     assert re.findall(r'<section id="(.*?)">', page) == list(sections)
 
 

@@ -53,7 +53,8 @@ SMALL_METRICS = {
 # Leaves that say where work runs, where results go, or what another command does.
 ELSEWHERE = (
     *("device", "threads", "workers", "until", "store", "results", "pooled", "bundle", "dry_run"),
-    *("repair", "explain", "left_out", "logger.", "sheet.", "trainer.devices", "trainer.nodes"),
+    *("repair", "explain", "rows", "cite", "figures.", "left_out", "logger.", "sheet."),
+    *("trainer.devices", "trainer.nodes"),
     *("trainer.progress_bar", "hydra", "learning_rate", "_target_"),
 )
 # Of a single job these make another job or are refused, and files have tests of their own below.
