@@ -56,6 +56,16 @@ SIZES = {
         "nmt.training.learning_rate=0.005",
         "nmt.training.warmup_steps=80",
     ],
+    "decoder_only": [
+        "nmt.sizes.layers=2",
+        "nmt.sizes.dimension=64",
+        "nmt.sizes.feed_forward=86",
+        "nmt.sizes.dropout=0",
+        "nmt.training.max_epochs=6",
+        "nmt.training.batch_tokens=1000",
+        "nmt.training.learning_rate=0.005",
+        "nmt.training.warmup_steps=80",
+    ],
     "rnn_search": [
         "nmt.sizes.dimension=64",
         "nmt.sizes.encoder_hidden=64",

@@ -243,8 +243,8 @@ class Transformer(LinearOutput, NMTModel):
         super().__init__()
         self.source_subwords, self.target_subwords = source_subwords, target_subwords
         self.scale, self.position_shift = math.sqrt(dimension), position_shift
-        self.source_embedding = _embedding(len(source_subwords), dimension)
-        self.target_embedding = _embedding(len(target_subwords), dimension)
+        self.source_embedding = embedding(len(source_subwords), dimension)
+        self.target_embedding = embedding(len(target_subwords), dimension)
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.encoder = nn.ModuleList(Layer(*size, cross=False) for _ in range(layers))
         self.decoder = nn.ModuleList(Layer(*size, cross=True) for _ in range(layers))
@@ -496,7 +496,8 @@ def causal(x_BT: Tensor, earlier: int = 0) -> Tensor:
     return torch.ones(steps, earlier + steps, dtype=torch.bool, device=x_BT.device).tril(earlier)
 
 
-def _embedding(size: int, dimension: int) -> nn.Embedding:
+def embedding(size: int, dimension: int) -> nn.Embedding:
+    """Return an embedding table with fresh weights, which are scaled on the way in."""
     embedding = nn.Embedding(size, dimension, padding_idx=PAD)
     # Scaled by the root of the dimension on the way in, embeddings have variance 1.
     nn.init.normal_(embedding.weight, std=dimension**-0.5)

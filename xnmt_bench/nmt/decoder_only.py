@@ -1,0 +1,274 @@
+"""A translator that is a decoder only: one stack reads the source, a separator and the target.
+
+It is trained from parallel text alone, with the loss on the target, as Plume is (Gilabert et al. 2024). Each
+position sees those before it. BOS, the first decoder input, is the separator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xnmt_bench.corpora.vocabulary.subwords import Subwords
+from xnmt_bench.device import exact
+from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
+from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
+from xnmt_bench.nmt.output import LinearOutput
+from xnmt_bench.nmt.transformer import (
+    TransformerPrefix,
+    TransformerReader,
+    attended,
+    causal,
+    embedding,
+    energies,
+)
+from xnmt_bench.options import Few, Rate, Size
+
+BASE = 10000.0  # of the rotations' wavelengths (Su et al. 2021, section 3.2.2)
+
+
+def rotate(x_BHTE: Tensor, positions_BT: Tensor) -> Tensor:
+    """Return queries or keys turned by their positions (Su et al. 2021, Eq. 34).
+
+    Args:
+        x_BHTE: of each head; E is even, and dimension e turns with e + E / 2.
+        positions_BT: of each, broadcast to (B, T).
+    """
+    half = x_BHTE.shape[-1] // 2
+    if exact(x_BHTE.device) != torch.float64:
+        positions_BT = positions_BT.cpu()  # in float64, so that a far position is exact too
+    powers = torch.arange(half, device=positions_BT.device, dtype=torch.float64) / half
+    angle = positions_BT.double()[..., None] * torch.exp(powers * -math.log(BASE))
+    # Heads turn alike.
+    cosine, sine = (wave.unsqueeze(-3).to(x_BHTE) for wave in (angle.cos(), angle.sin()))
+    first, second = x_BHTE[..., :half], x_BHTE[..., half:]
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+class Past(NamedTuple):
+    """What decoder inputs attend to in front of them: the source.
+
+    Attributes:
+        keys_values: of the source in this layer, keys turned by their positions; (B, S, 2D).
+        mask: True where attention is allowed, broadcast to (B, H, T, S).
+        positions: of the inputs, broadcast to (B, T), the source's counted too.
+        weights: where the weights of attention to the source (B, H, T, S) are appended, or None.
+    """
+
+    keys_values: Tensor
+    mask: Tensor
+    positions: Tensor
+    weights: list[Tensor] | None = None
+
+
+class CausalLayer(nn.Module):
+    """A pre-norm layer with rotary attention and a gated feed-forward block (Shazeer 2020)."""
+
+    def __init__(self, dimension: int, heads: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        if dimension % (2 * heads):
+            raise ValueError(f"{heads} heads do not divide {dimension} into even dimensions")
+        self.heads, self.rate = heads, dropout
+        self.norms = nn.ModuleList(nn.RMSNorm(dimension) for _ in range(2))
+        self.query = nn.Linear(dimension, dimension, bias=False)
+        self.key_value = nn.Linear(dimension, 2 * dimension, bias=False)
+        self.out = nn.Linear(dimension, dimension, bias=False)
+        self.gate_up = nn.Linear(dimension, 2 * inner, bias=False)
+        self.down = nn.Linear(inner, dimension, bias=False)
+        for layer in (self.query, self.key_value, self.out, self.gate_up, self.down):
+            nn.init.xavier_uniform_(layer.weight)
+        self.dropout = nn.Dropout(dropout)
+
+    def split(self, x_BTD: Tensor) -> Tensor:
+        """Return what each head has of queries, keys or values, (B, H, T, E)."""
+        return x_BTD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def keys_values(self, x_BTD: Tensor, positions: Tensor) -> Tensor:
+        """Return keys, turned by their positions, and values of states, (B, T, 2D)."""
+        keys, values = self.key_value(self.norms[0](x_BTD)).chunk(2, dim=-1)
+        turned = rotate(self.split(keys), positions).transpose(1, 2).flatten(2)
+        return torch.cat([turned, values], dim=-1)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        mask: Tensor,
+        pasts: Sequence[Past],
+        self_weights: list[Tensor] | None = None,
+        grown: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Run the layer on decoder inputs, or on the source with a past of no words.
+
+        Args:
+            x_BTD: states.
+            mask: True where a state may attend to another of this side, broadcast to (B, H, T, T).
+            pasts: the source, of which there is one.
+            self_weights: where the weights of attention to this side are appended, or None.
+            grown: gives, for the keys and values of these states, those of earlier ones too.
+        """
+        [past] = pasts
+        own = self.keys_values(x_BTD, past.positions)
+        own = grown(own) if grown else own
+        query = rotate(self.split(self.query(self.norms[0](x_BTD))), past.positions)
+        # One softmax over both: a word of the source competes with one of the prefix.
+        source = past.keys_values.shape[1]
+        keys, values = map(self.split, torch.cat([past.keys_values, own], dim=1).chunk(2, dim=-1))
+        shape = (*query.shape[:1], 1, query.shape[2], -1)
+        allowed = torch.cat(
+            [past.mask.expand(*shape[:3], source), mask.expand(*shape[:3], own.shape[1])], dim=-1
+        )
+        if self_weights is None:  # the fused kernel keeps no weights
+            drop = self.rate if self.training else 0.0
+            mixed = F.scaled_dot_product_attention(
+                query, keys, values, attn_mask=allowed, dropout_p=drop
+            )
+        else:
+            weights = energies(query, keys, allowed).softmax(-1)
+            self_weights.append(weights[..., source:])
+            if past.weights is not None:
+                past.weights.append(weights[..., :source])
+            mixed = weights @ values
+        x_BTD = x_BTD + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
+        gate, up = self.gate_up(self.norms[1](x_BTD)).chunk(2, dim=-1)
+        return x_BTD + self.dropout(self.down(self.dropout(F.gelu(gate) * up)))
+
+
+class DecoderOnly(LinearOutput, NMTModel):
+    """A decoder-only Transformer with rotary positions.
+
+    Args:
+        source_subwords: the source vocabulary.
+        target_subwords: the target vocabulary.
+        layers: of the one stack.
+        heads: of each attention.
+        dimension: of embeddings and states.
+        feed_forward: inner dimension of the feed-forward blocks.
+        dropout: share of activations dropped in training.
+        tied: the output layer shares the target embeddings.
+    """
+
+    hides_words = True
+
+    def __init__(
+        self,
+        source_subwords: Subwords,
+        target_subwords: Subwords,
+        layers: Few = 4,
+        heads: Few = 4,
+        dimension: Size = 256,
+        feed_forward: Size = 680,
+        dropout: Rate = 0.1,
+        tied: bool = True,
+    ) -> None:
+        super().__init__()
+        self.source_subwords, self.target_subwords = source_subwords, target_subwords
+        self.scale = math.sqrt(dimension)
+        self.source_embedding = embedding(len(source_subwords), dimension)
+        self.target_embedding = embedding(len(target_subwords), dimension)
+        size = (dimension, heads, feed_forward, dropout)
+        self.decoder = nn.ModuleList(CausalLayer(*size) for _ in range(layers))
+        self.decoder_norm = nn.RMSNorm(dimension)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(dimension, len(target_subwords), bias=False)
+        if tied:
+            self.output.weight = self.target_embedding.weight
+        else:
+            nn.init.normal_(self.output.weight, std=dimension**-0.5)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Return scaled source embeddings (B, S, D)."""
+        return self.source_embedding(ids_BS) * self.scale
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Return scaled target embeddings (B, T, D)."""
+        return self.target_embedding(ids_BT) * self.scale
+
+    def place(
+        self,
+        x_BTD: Tensor,
+        segment_BT: Tensor,
+        positions: Tensor | None = None,
+        target: bool = False,
+    ) -> Tensor:
+        """Return embeddings as they enter the stack; positions turn queries and keys in it."""
+        return self.dropout(x_BTD)
+
+    def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
+        """Read the source; `extra` holds each layer's keys and values."""
+        return self._read_source(source_BSD, layout)
+
+    def _read_source(
+        self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
+    ) -> Encoding:
+        x, length = self.place(source_BSD, layout.source_BS), source_BSD.shape[1]
+        positions = torch.arange(length, device=x.device)
+        # A word that is hidden sees itself, since attention needs a key; no other word sees it.
+        itself = torch.eye(length, dtype=torch.bool, device=x.device)
+        allowed = (causal(x) & layout.attended_BS[:, None, None]) | itself
+        nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
+        past = Past(nothing, allowed[..., :0], positions)
+        keys_values = []
+        for layer in self.decoder:
+            keys_values.append(layer.keys_values(x, positions))  # type: ignore[operator]
+            x = layer(x, allowed, [past], weights)
+        return Encoding(x, layout, tuple(keys_values))
+
+    def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
+        """Return attention within the source of every layer and head, (B, L, H, S, S)."""
+        weights: list[Tensor] = []
+        self._read_source(source_BSD, layout, weights)
+        return torch.stack(weights, dim=1)
+
+    def memories(
+        self, encoding: Encoding, positions: Tensor, weights: list[Tensor] | None = None
+    ) -> list[Past]:
+        """Return what each layer attends to of the source.
+
+        Args:
+            encoding: of the source.
+            positions: of the inputs, from 0 at the separator, broadcast to (B, X).
+            weights: where the weights of attention are appended, or None.
+        """
+        mask = encoding.layout.attended_BS[:, None, None]
+        # Each row's own length, so that no number depends on the padding.
+        placed = positions + encoding.layout.mask_BS.sum(1, keepdim=True)
+        return [Past(keys_values, mask, placed, weights) for keys_values in encoding.extra]
+
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Decode a teacher-forced prefix: states (B, T, D)."""
+        return self._decode(encoding, input_BTD)
+
+    def _decode(
+        self,
+        encoding: Encoding,
+        input_BTD: Tensor,
+        prefix: list[Tensor] | None = None,
+        source: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return states; append attention weights over prefix and source to lists."""
+        x = self.place(input_BTD, encoding.layout.input_BT, target=True)
+        allowed = attended(encoding.layout, causal(input_BTD))
+        positions = torch.arange(input_BTD.shape[1], device=input_BTD.device)
+        pasts = self.memories(encoding, positions, source)
+        for layer, past in zip(self.decoder, pasts, strict=True):
+            x = layer(x, allowed, [past], prefix)
+        return self.decoder_norm(x)
+
+    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
+        """Return attention to the source and to the prefix of every layer and head."""
+        prefix, source = [], []  # type: list[Tensor], list[Tensor]
+        states = self._decode(encoding, input_BTD, prefix, source)
+        return AttentionWeights(torch.stack(source, dim=1), torch.stack(prefix, dim=1), states)
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """Keep the keys and values of what it has read."""
+        return TransformerReader(self, encoding)
+
+    def prefix(self, encoding: Encoding) -> Prefix:
+        """Keep the keys and values of what it has read."""
+        return TransformerPrefix(self, encoding)
