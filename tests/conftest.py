@@ -16,7 +16,7 @@ import torch
 pytest.register_assert_rewrite("support")
 
 from support import caches, forked_commands
-from support.configurations import SYSTEMS
+from support.configurations import STORED, SYSTEMS
 from support.paths import DATA
 from support.systems import take_stored_weights, trained
 from xnmt_bench.corpora.toy import ToyCorpus
@@ -58,9 +58,9 @@ def session_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def workplace(session_folder) -> Path:
-    """One store for the whole session, with the systems of `SYSTEMS` in it."""
+    """One store for the whole session, with the systems of `STORED` in it."""
     folder = session_folder / "workplace"
-    for name in SYSTEMS:
+    for name in STORED:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("xnmt_bench.fitting.fit", partial(take_stored_weights, name))
             trained(name, folder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.configurations import CONTEXT_AWARE, SYSTEMS
+from support.configurations import CONTEXT_AWARE, STORED
 from support.model_checks import (
     assert_reads_as_decode,
     assert_same_relevance,
@@ -24,7 +24,7 @@ from xnmt_bench.nmt.batch import Forced
 from xnmt_bench.registry import entries, load_explainer
 
 
-@pytest.fixture(scope="module", params=[*SYSTEMS, *CONTEXT_AWARE])
+@pytest.fixture(scope="module", params=[*STORED, *CONTEXT_AWARE])
 def native_system(request, workplace):
     """A job on each native system."""
     make = context_aware if request.param in CONTEXT_AWARE else trained
@@ -51,7 +51,7 @@ def test_ids_and_embeddings_give_the_same_logits(native_system):
     by_embeddings = model.logits(model.decode(model.encode(source, batch.layout), inputs))
     torch.testing.assert_close(by_ids, by_embeddings, rtol=0, atol=0)
     # ... and the function that the embeddings enter is the one that translates.
-    if native_system.system.name in SYSTEMS:  # the others have hardly been trained
+    if native_system.system.name in STORED:  # the others have hardly been trained
         right_BT = by_ids.argmax(-1) == batch.target_BT
         assert right_BT[batch.target_mask_BT].float().mean() > 0.3
 
@@ -159,11 +159,14 @@ def test_attention_rows_sum_to_one(native_system):
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
     weights = model.attention(encoding, model.embed_target(batch.input_BT))
     name, now = native_system.system.name, batch.current_BT
-    for part in (weights.cross_BLHTS, weights.prefix_BLHTT):
+    parts = [weights.cross_BLHTS, weights.prefix_BLHTT]
+    if model.joint_attention:
+        parts = [torch.cat(parts, dim=-1)]
+    for part in parts:
         if part is None:
             continue
         sums = part.sum(-1).movedim(3, 1)[now]  # only of the current sentence's steps
-        if (name, part is weights.cross_BLHTS) in {("cadec", False), ("s_hier_to_2", True)}:
+        if (name, part is parts[0]) in {("cadec", False), ("s_hier_to_2", True)}:
             # A draft, or the EOS before a document's first sentence, takes a part of the weight.
             assert (sums > 0.1).all()
             assert (sums < 1).any()

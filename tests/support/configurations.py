@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from support.paths import ROOT
 
 SYSTEMS = ("transformer", "rnn_search")
+STORED = (*SYSTEMS, "decoder_only")  # whose weights are in `fixtures/systems`
 CONTEXT_AWARE = ("multi_encoder", "cadec", "s_hier_to_2")
 # A system that has learnt enough of the toy corpus for its explanations to mean something.
 SMALL = [

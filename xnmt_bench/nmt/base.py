@@ -53,6 +53,8 @@ class NMTModel(nn.Module, ABC):
         starts_trained: whether training it starts from a trained system.
         one_stack: whether each decoder layer attends to itself and then to the states of one
             encoder, which is what following attention through layers takes.
+        joint_attention: whether one softmax is over source and prefix words, so that attention to
+            the source alone is no distribution.
         hides_words: whether it reads `Layout.hidden_BS` and `hidden_BT`.
         task_pieces: a task prefix before every source, which other tools count as its words.
     """
@@ -68,6 +70,7 @@ class NMTModel(nn.Module, ABC):
     reads_alone: ClassVar[bool] = False
     starts_trained: ClassVar[bool] = False
     one_stack: ClassVar[bool] = False
+    joint_attention: ClassVar[bool] = False
     hides_words: ClassVar[bool] = False
     task_pieces: Sequence[str] = ()
 

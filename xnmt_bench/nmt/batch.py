@@ -237,8 +237,9 @@ class Encoding:
 class AttentionWeights:
     """Attention under teacher forcing.
 
-    Every row sums to 1, less what goes to ids that are the model's own and no part of a sentence,
-    such as the language codes that some models read around it, or a draft.
+    Every row of each side sums to 1, less what goes to ids that are the model's own and no part of
+    a sentence, such as the language codes that some models read around it, or a draft. In a
+    decoder-only model one softmax is over both sides, so that a row sums to 1 over both.
 
     Attributes:
         cross_BLHTS: decoder over source ids.

@@ -1,7 +1,7 @@
 """A translator that is a decoder only: one stack reads the source, a separator and the target.
 
-It is trained from parallel text alone, with the loss on the target, as Plume is (Gilabert et al. 2024). Each
-position sees those before it. BOS, the first decoder input, is the separator.
+It is trained from parallel text alone, with the loss on the target, as Plume is (Gilabert et al.
+2024). Each position sees those before it. BOS, the first decoder input, is the separator.
 """
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ class DecoderOnly(LinearOutput, NMTModel):
         tied: the output layer shares the target embeddings.
     """
 
+    joint_attention = True
     hides_words = True
 
     def __init__(

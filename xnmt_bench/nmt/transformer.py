@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -423,9 +423,9 @@ class Cache:
 class TransformerReader(Reader):
     """Computes each input once, and keeps its keys and values for the inputs behind it."""
 
-    model: Transformer
+    model: Any  # a `Transformer`, or a model whose layers and `memories` are called alike
 
-    def __init__(self, model: Transformer, encoding: Encoding) -> None:
+    def __init__(self, model: Any, encoding: Encoding) -> None:
         super().__init__(model, encoding)
         self._segment_R = torch.zeros_like(encoding.layout.source_BS[:, 0])  # none is open
         self._cache = Cache(self._segment_R, len(model.decoder))
@@ -453,9 +453,9 @@ class TransformerReader(Reader):
 class TransformerPrefix(Prefix):
     """Computes each input once, and keeps each layer's keys and values."""
 
-    model: Transformer
+    model: Any  # a `Transformer`, or a model whose layers and `memories` are called alike
 
-    def __init__(self, model: Transformer, encoding: Encoding) -> None:
+    def __init__(self, model: Any, encoding: Encoding) -> None:
         super().__init__(model, encoding)
         self._kept: list[list[Tensor]] = [[] for _ in model.decoder]
 

@@ -343,8 +343,9 @@ class Job(Lazy):
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
         # For stored relevance it is unknown, and making shares of shares changes nothing. Where
-        # words of a context share in them, no explainer's are shares of the sentence.
-        alone = not self.system.context.sentences
+        # words of a context or of the prefix share in them, no explainer's are shares of the
+        # sentence.
+        alone = not (self.system.context.sentences or self.system.joint_attention)
         shares = input_file is None and alone and explained.explainer.gives_shares
         read = partial(weigh_sentences, explained, scenario, relevances)
         return WeighedSentences(relevances.fingerprint, shares, read, relevances.source)

@@ -28,6 +28,7 @@ from xnmt_bench.pipeline.settings import Settings
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.pipeline.training import Training, training_work
 from xnmt_bench.pipeline.vocabularies import initial_vocabulary, vocabulary_stage
+from xnmt_bench.registry import load
 from xnmt_bench.resolvers.markers import MOST_CLUSTERS
 from xnmt_bench.resolvers.options import PREDICTED, CoreferenceOptions
 from xnmt_bench.store import Stage, Store, Work, fingerprint
@@ -97,6 +98,12 @@ class System(Lazy):
         elif nmt.path and self.markers.options.read != PREDICTED:
             parts.append(f"reading {self.markers.options.read} markers")
         return "".join(f" {part}" for part in parts)
+
+    @property
+    def joint_attention(self) -> bool:
+        """Whether its attention is over source and prefix words at once; see `NMTModel`."""
+        architecture = self._nmt.architecture
+        return bool(architecture) and load("architectures", str(architecture)).joint_attention
 
     def _has_markers(self) -> bool:
         """Return whether its source vocabulary has markers of clusters."""
