@@ -80,7 +80,7 @@ def test_nothing_is_imported_before_it_is_asked_for(monkeypatch):
         ("proxies", "saa", r"no proxy 'saa'; did you mean sa\?"),
         ("architectures", "transfromer", "no NMT architecture .*; did you mean transformer"),
         ("metrics", "zzz", f"no metric 'zzz'; there are {', '.join(METRICS)}"),
-        ("architectures", "gru", "no NMT architecture 'gru'; there are cadec, multi_encoder, "),
+        ("architectures", "gru", "no NMT architecture 'gru'; there are cadec, decoder_only, "),
     ],
 )
 def test_an_unknown_name_is_answered_with_what_may_have_been_meant(kind, name, message):
