@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import xnmt_bench
+from support.configurations import configure
 from support.huggingface_models import build as build_translator
 from support.language_models import CONFIGS, EXAMPLES, TEMPLATE, build
 from support.model_checks import (
@@ -28,6 +29,7 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.opening import find_family
 from xnmt_bench.nmt.prompted_text import Template, read_examples
+from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
@@ -423,3 +425,14 @@ def test_a_model_that_is_not_a_number_is_refused(llama, tmp_path):
     save_file(weights, tmp_path / "broken" / "model.safetensors", {"format": "pt"})
     with pytest.raises(XnmtError, match="other logits from embeddings than from ids"):
         open_causal_lm(str(tmp_path / "broken"), TEMPLATE)
+
+
+def test_attention_to_the_source_is_made_into_shares(llama, tmp_path):
+    """A softmax over prompt, source and prefix gives no distribution over the source."""
+    options = {"nmt.path": llama, "nmt.reader.template": json.dumps(TEMPLATE), "store": tmp_path,
+               "corpus.train": 20, "corpus.test": 4, "nmt.beam": 1}  # fmt: skip
+    changes = [f"{name}={value}" for name, value in options.items()]
+    job = Job(configure("nmt=causal_lm", "explainer=attention", *changes))
+    assert job.system.joint_attention
+    weighed = job.weighed_sentences()
+    assert not weighed.shares

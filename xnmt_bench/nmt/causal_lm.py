@@ -4,8 +4,8 @@ One stack reads the prompt, the source, the text between the sentences, and the 
 around the sentences is constant: it has no column, and no rule holds a word of it. The id before
 the target plays BOS. No id closes the source, so its EOS is not read.
 
-Rows of unlike lengths are padded in front. Then each key is as many slots away as it is words away,
-which a sliding window counts by.
+Rows of unlike lengths are padded in front. A sliding window counts slots, and then no slot of
+padding is between two words.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open_causal_lm(
             of lines with a tab between source and target.
 
     Raises:
-        XnmtError: nothing is there, it is no such model, the template does not fit it, or its two
+        XnmtError: the path has no such model, the template does not fit it, or its two
             paths from ids and from embeddings are not the same function.
     """
     parts, pairs = Template.parse(template), read_examples(examples)
@@ -108,7 +108,7 @@ class CausalLM(NMTModel):
             raise XnmtError(f"{type(model).__name__} cannot be read: it has {min(other)} layers")
         if most := getattr(model.config, "max_position_embeddings", None):
             constant = len(prompt.before) + len(prompt.between)
-            # Half of what is left for each side, so that both fit whatever the other's length.
+            # Each side has half of what is left, so that both fit together.
             self.longest_source = self.longest_target = (most - constant) // 2
             if self.longest_source < SHORTEST:
                 problem = f"the prompt has {constant} pieces, and the model reads {most}"
@@ -140,7 +140,7 @@ class CausalLM(NMTModel):
     def _encode(
         self, source_BSD: Tensor, layout: Layout, **options: Any
     ) -> tuple[Encoding, tuple[Tensor, ...] | None]:
-        """Return the encoding, and the attention weights of each layer where they are asked for.
+        """Return the encoding, and each layer's attention weights if the options ask for them.
 
         Shapes: P slots, of the padding, the prompt and the source.
         """

@@ -23,7 +23,7 @@ from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.huggingface_text import HubSubwords, bare, special_ids_around
 
 FIELDS = ("{source}", "{target}")
-TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors, as it is typed
+TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors
 LETTER = "a"  # stands for a sentence where the pieces of what follows one are looked for
 Examples = str | Path | Sequence[tuple[str, str]]
 
@@ -56,8 +56,8 @@ class Template:
             problem = "{source} and then {target} must stand in it, each once"
             raise XnmtError(f"template {text!r}: {problem}, such as in '{TEMPLATE}'")
         text = text.replace("\\n", "\n")
-        before, rest = text.split(FIELDS[0])
-        between, stop = rest.split(FIELDS[1])
+        before, from_source = text.split(FIELDS[0])
+        between, stop = from_source.split(FIELDS[1])
         if not between.strip(" "):
             raise XnmtError(f"template {text!r}: text must stand between {' and '.join(FIELDS)}")
         return cls(before, between, stop or "\n")
@@ -68,7 +68,7 @@ def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
 
     Raises:
         DataError: the file is missing, or a line has not two columns.
-        XnmtError: an item of the list is no pair of texts.
+        XnmtError: an item of the list has not two texts.
     """
     if isinstance(examples, str | Path):
         try:
@@ -171,14 +171,14 @@ class Appended(Renumbering):
     def __init__(self, tokenizer: PreTrainedTokenizerBase, size: int, prompt: Prompt) -> None:
         unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
         # Some tokenizers name a token for unknown words that the model has no row of.
-        known = unknown is not None and unknown < size
+        has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
-        theirs = [0, unknown if known else 0, prompt.between[-1], prompt.stop]
-        self.theirs_V = torch.tensor([*theirs, *range(size)])
-        self.runs = [*(slice(i, i + 1) for i in theirs), slice(0, size)]
+        special_ids = [0, unknown if has_unknown else 0, prompt.between[-1], prompt.stop]
+        self.theirs_V = torch.tensor([*special_ids, *range(size)])
+        self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
         self._ours = {i: i + WORDS for i in range(size) if i not in special}
         never = special | _hold_stop(tokenizer, prompt.stop)
-        without = [PAD, BOS] if known else [PAD, UNK, BOS]
+        without = [PAD, BOS] if has_unknown else [PAD, UNK, BOS]
         self.unpredictable = [*without, *sorted(i + WORDS for i in never if i < size)]
         assert EOS not in self.unpredictable
 
