@@ -138,14 +138,15 @@ def test_each_split_of_a_corpus_has_sentences(name):
 
 
 SHIPPED = ("tatoeba_de_en",)
-FOREIGN = ("fairseq", "huggingface", "marian", "m2m100", "nllb", "mbart", "t5")
+FOREIGN = ("causal_lm", "fairseq", "huggingface", "marian", "m2m100", "nllb", "mbart", "t5")
 
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_systems_of_others_name_what_opens_them(name):
     config = configure(f"nmt={name}", "nmt.path=somewhere").nmt
     assert callable(hydra.utils.get_method(config.reader._target_))
-    assert name in ("huggingface", "fairseq") or config.reader.family == config.name == name
+    others = ("causal_lm", "huggingface", "fairseq")
+    assert name in others or config.reader.family == config.name == name
 
 
 @pytest.mark.parametrize("name", sorted({*names("nmt")} - {*FOREIGN, *SHIPPED}))

@@ -26,7 +26,7 @@ GIVEN = {
     "corpus=parcorfull": ["corpus.data=x"],
     "nmt=huggingface": ["nmt.path=x", "nmt.name=x", "nmt.reader.family=marian"],
     **{f"nmt={name}": ["nmt.path=x"] for name in
-       ("fairseq", "marian", "m2m100", "mbart", "nllb", "t5")},
+       ("causal_lm", "fairseq", "marian", "m2m100", "mbart", "nllb", "t5")},
 }  # fmt: skip
 LISTS = {"metric", "analysis"}
 # Leaves that belong to Hydra's groups of files, or to an experiment, and reach no code of ours.

@@ -57,7 +57,8 @@ def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
         device: `cpu`, `cuda`, `cuda:1`, `mps`, or `auto` for a GPU where there is one, as on the
             command line.
         options: of the reader: `source_language` and `target_language` of a model that reads many
-            languages, `prefix` of T5, `data` and codes of fairseq.
+            languages, `prefix` of T5, `template` and `examples` of a language model, `data` and
+            codes of fairseq.
 
     Raises:
         XnmtError: no model is there, it is of no family that can be read, or an option is missing.

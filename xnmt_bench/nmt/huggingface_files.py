@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import sentencepiece as spm
 import torch
 import transformers
 from safetensors import safe_open
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.hub import download
 
+# Language models of any `model_type`, see `nmt.causal_lm`.
+CAUSAL_LM = "causal_lm"
 # `model_type` of each family's config.json; NLLB is an M2M100 with another tokenizer.
 FAMILIES = {
     "marian": "marian",
@@ -41,7 +44,7 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
 
     Args:
         path: the folder, or the model's name on the hub.
-        family: one of FAMILIES.
+        family: one of FAMILIES, or CAUSAL_LM.
 
     Raises:
         XnmtError: nothing is there, it is of another family, a file is missing or damaged, or
@@ -58,19 +61,20 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
     ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
     part = "config.json"
     try:
-        model_type = transformers.AutoConfig.from_pretrained(folder, **ours_alone).model_type
-        if model_type != FAMILIES[family]:
-            families = ", ".join(FAMILIES)
-            raise XnmtError(
-                f"{path}: a model of type {model_type}, not {family}; known are {families}"
-            )
+        config = transformers.AutoConfig.from_pretrained(folder, **ours_alone)
+        _refuse_type(path, config, family)
         if missing := _missing_files(folder, family):
             problem = f"the files of its tokenizer are missing: {', '.join(missing)}"
             raise XnmtError(f"{path}: {problem}; write them with tokenizer.save_pretrained")
         part = "its tokenizer"
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **ours_alone)
         part = "its weights"
-        model, report = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+        kind: Any = (
+            transformers.AutoModelForCausalLM
+            if family == CAUSAL_LM
+            else transformers.AutoModelForSeq2SeqLM
+        )
+        model, report = kind.from_pretrained(
             folder,
             dtype=torch.float32,
             attn_implementation="eager",  # fused kernels give no attention weights
@@ -88,8 +92,27 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
         raise XnmtError(f"{path}: the weights {lacking} are missing or have another shape")
     if getattr(tokenizer, "separate_vocabs", False):
         raise XnmtError(f"{path}: separate vocabularies of source and target are not supported")
-    _refuse_further_ids(path, tokenizer, model)
+    inputs = model if family == CAUSAL_LM else model.get_encoder()
+    layers = (inputs.get_input_embeddings(), model.get_output_embeddings())
+    _refuse_further_ids(path, tokenizer, min(len(layer.weight) for layer in layers))
     return folder, tokenizer, model
+
+
+def _refuse_type(path: str, config: PretrainedConfig, family: str) -> None:
+    """Raise an XnmtError for a model of another family."""
+    if family != CAUSAL_LM:
+        if config.model_type != FAMILIES[family]:
+            families = ", ".join(FAMILIES)
+            raise XnmtError(
+                f"{path}: a model of type {config.model_type}, not {family}; known are {families}"
+            )
+    elif config.is_encoder_decoder:
+        problem = f"a model of type {config.model_type} has an encoder"
+        raise XnmtError(
+            f"{path}: {problem}, so it is no {CAUSAL_LM}; nmt=marian and others read it"
+        )
+    elif type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise XnmtError(f"{path}: a model of type {config.model_type} is no language model")
 
 
 def _missing_files(folder: Path, family: str) -> list[str]:
@@ -129,21 +152,19 @@ def _find_damaged(folder: Path, *endings: str) -> str | None:
     return None
 
 
-def _refuse_further_ids(
-    path: str, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel
-) -> None:
+def _refuse_further_ids(path: str, tokenizer: PreTrainedTokenizerBase, size: int) -> None:
     """Raise an XnmtError where a text may have an id that the model has no embedding of."""
-    sizes = [len(model.get_encoder().get_input_embeddings().weight), len(model.lm_head.weight)]
+    special = {*tokenizer.all_special_tokens}  # count as unknown words in a text
     further = {
         number: token
         for token, number in tokenizer.get_vocab().items()
-        if number >= min(sizes) and not NEVER_IN_TEXT.fullmatch(token)
+        if number >= size and not NEVER_IN_TEXT.fullmatch(token) and token not in special
     }
     if further:
         # The other way round is usual: vocabularies are padded to a round size.
         first = ", ".join(further[number] for number in sorted(further)[:5])
         raise XnmtError(
             f"{path}: the tokenizer has ids up to {max(further)}, the model embeddings of ids up "
-            f"to {min(sizes) - 1}, and none of {first}: resize the model "
+            f"to {size - 1}, and none of {first}: resize the model "
             "(resize_token_embeddings) and train it, or take these tokens out of the tokenizer"
         )

@@ -127,8 +127,8 @@ def find_frame(
             does not know a piece of the prefix.
     """
     eos = tokenizer.eos_token_id
-    before, after = _around(tokenizer, "text")
-    target_before, target_after = _around(tokenizer, "text_target")
+    before, after = special_ids_around(tokenizer, "text")
+    target_before, target_after = special_ids_around(tokenizer, "text_target")
     if after[:1] != [eos] or target_after[:1] != [eos]:
         raise XnmtError(
             f"{type(tokenizer).__name__} does not end a sentence with EOS, which is needed here"
@@ -154,8 +154,8 @@ def _prefix_ids(tokenizer: PreTrainedTokenizerBase, prefix: str) -> list[int]:
     return ids
 
 
-def _around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
-    """Return the ids before and behind a text."""
+def special_ids_around(tokenizer: PreTrainedTokenizerBase, key: str) -> tuple[list[int], list[int]]:
+    """Return the ids that a tokenizer puts before and behind a text."""
     inner, framed = bare(tokenizer, key, "a"), tokenizer(**{key: "a"})["input_ids"]  # any text does
     # Found by comparing, since families put their codes on either side.
     start = next(i for i in range(len(framed)) if framed[i : i + len(inner)] == inner)

@@ -18,6 +18,8 @@ from xnmt_bench.registry import ALIASES, entries
 
 # `model_type` of a config.json, and the choice of `nmt=` that opens such a model.
 FAMILIES = {"marian": "marian", "m2m_100": "m2m100", "mbart": "mbart", "t5": "t5"}
+# Ends of the classes in a config.json's `architectures`, of models that write on from a text.
+LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel")
 CHECKPOINTS = (".pt",)  # endings of fairseq's files
 MANY_LANGUAGES = ("m2m100", "nllb", "mbart")
 DESCRIPTIONS = {
@@ -28,6 +30,7 @@ DESCRIPTIONS = {
     "nllb": "an NLLB model",
     "mbart": "an mBART model",
     "t5": "a T5 model",
+    "causal_lm": "a language model with a prompt",
 }
 
 
@@ -39,7 +42,8 @@ def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
             `save_pretrained` wrote, a fairseq checkpoint, or a model's name on Hugging Face's hub.
         device: where it runs, as in the configuration.
         options: of the reader: `source_language` and `target_language` of a model that reads many
-            languages, `prefix` of T5, `data` and codes of fairseq.
+            languages, `prefix` of T5, `template` and `examples` of a language model, `data` and
+            codes of fairseq.
 
     Raises:
         ConfigError: this machine has no such device.
@@ -98,11 +102,14 @@ def _hugging_face_family(path: str, folder: Path) -> str:
         folder = download(path, ("config.json", "tokenizer_config.json"))
     # An older model has no tokenizer_config.json.
     tokenizer = _read_json(folder / "tokenizer_config.json").get("tokenizer_class")
-    model_type = _read_json(folder / "config.json").get("model_type")
+    config = _read_json(folder / "config.json")
+    model_type = config.get("model_type")
     if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
         return "nllb"  # it differs from M2M100 only by its tokenizer
     if model_type not in FAMILIES:
-        families = ", ".join(sorted({*FAMILIES.values(), "nllb"}))
+        if str(*(config.get("architectures") or [""])[:1]).endswith(LANGUAGE_MODELS):
+            return "causal_lm"
+        families = ", ".join([*sorted({*FAMILIES.values(), "nllb"}), "language models"])
         kind = f"a model of type {model_type}" if model_type else "config.json has no model_type"
         raise XnmtError(f"{path}: {kind}; types that can be read: {families}")
     return FAMILIES[model_type]
@@ -134,9 +141,12 @@ def _open(path: str, family: str, options: dict[str, Any]) -> NMTModel:
 
         return open_fairseq(path, **options)
     try:
+        from xnmt_bench.nmt.causal_lm import open_causal_lm
         from xnmt_bench.nmt.huggingface import open_huggingface
     except ImportError as error:
         raise XnmtError(f"{error}: install xnmt_bench[huggingface]") from None
+    if family == "causal_lm":
+        return open_causal_lm(path, **options)
     languages = [options.get(f"{side}_language") for side in ("source", "target")]
     if family in MANY_LANGUAGES and not all(languages):
         raise XnmtError(

@@ -345,8 +345,11 @@ class Job(Lazy):
         # For stored relevance it is unknown, and making shares of shares changes nothing. Where
         # words of a context or of the prefix share in them, no explainer's are shares of the
         # sentence.
-        alone = not (self.system.context.sentences or self.system.joint_attention)
-        shares = input_file is None and alone and explained.explainer.gives_shares
+        shares = (
+            input_file is None
+            and explained.explainer.gives_shares
+            and not (self.system.context.sentences or self.system.joint_attention)
+        )
         read = partial(weigh_sentences, explained, scenario, relevances)
         return WeighedSentences(relevances.fingerprint, shares, read, relevances.source)
 

@@ -103,7 +103,9 @@ class System(Lazy):
     def joint_attention(self) -> bool:
         """Whether its attention is over source and prefix words at once; see `NMTModel`."""
         architecture = self._nmt.architecture
-        return bool(architecture) and load("architectures", str(architecture)).joint_attention
+        if not architecture:  # another toolkit's, of which only the opened model says it
+            return self.model.joint_attention
+        return load("architectures", str(architecture)).joint_attention
 
     def _has_markers(self) -> bool:
         """Return whether its source vocabulary has markers of clusters."""

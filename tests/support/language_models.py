@@ -1,0 +1,87 @@
+"""Small language models of several families, built on the spot as `save_pretrained` leaves them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+TEMPLATE = "English: {source}\nGerman: {target}\n"
+EXAMPLES = [
+    ("the dog sleeps .", "der Hund schläft ."),
+    ("a cat sees it .", "eine Katze sieht es ."),
+]
+SIZES = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+    "max_position_embeddings": 512, "attention_dropout": 0.0,
+}  # fmt: skip
+# Each with what is its own: grouped heads, norms of queries, windows, scaled embeddings, bounds of
+# logits, ties of embeddings, blocks side by side.
+CONFIGS = {
+    "llama": {"num_key_value_heads": 2, "tie_word_embeddings": False},
+    "qwen2": {"num_key_value_heads": 2, "tie_word_embeddings": True},
+    "gpt_neox": {"tie_word_embeddings": False, "use_parallel_residual": True},
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 9},
+    "gemma2": {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 9,
+               "final_logit_softcapping": 3.0},
+    "gemma3_text": {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": 9,
+                    "layer_types": ["sliding_attention", "full_attention"]},
+}  # fmt: skip
+BYTES = ("qwen2", "gpt_neox")  # families whose tokenizers are of bytes
+
+
+def build(family: str, folder: Path, texts: tuple[list[str], list[str]], **changes) -> None:
+    """Writes a model with great random weights, and its tokenizer trained on both sides' texts."""
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer(texts, family in BYTES)
+    config = AutoConfig.for_model(
+        family, vocab_size=len(tokenizer), bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        **SIZES | CONFIGS[family] | changes,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:
+                weight.normal_(std=0.5 if "embed" in name or "lm_head" in name else 0.15)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_tokenizer(texts: tuple[list[str], list[str]], of_bytes: bool) -> PreTrainedTokenizerFast:
+    """Trains a tokenizer: of bytes as GPT's, or of characters with `▁` and a BOS as Gemma's."""
+    special = ["<pad>", "<bos>", "<eos>"] if not of_bytes else ["<eos>"]
+    if of_bytes:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    else:
+        tokenizer = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
+        tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse()])
+        special, alphabet = [*special, "<unk>"], ["\n", ":"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    # A full stop and a line end are often together, and become one piece.
+    lines = [f"{text}\n" for text in chain(*texts)]
+    tokenizer.train_from_iterator([*lines, "English: a\nGerman: b\n" * 50, "\n\n" * 50], trainer)
+    if not of_bytes:
+        from tokenizers.processors import TemplateProcessing
+
+        tokenizer.post_processor = TemplateProcessing(
+            single="<bos> $A", special_tokens=[("<bos>", special.index("<bos>"))]
+        )
+    names = {"eos_token": "<eos>"}
+    if not of_bytes:
+        names |= {"bos_token": "<bos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)

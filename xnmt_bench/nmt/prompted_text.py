@@ -1,0 +1,239 @@
+r"""Text around a sentence that a language model translates: a template, and examples in front.
+
+A template is the text of one translation, such as `German: {source}\nEnglish: {target}\n`. What
+stands before and between the two sentences is the prompt. What stands behind the target ends it.
+Prompt and sentences are cut into pieces apart, by two rules. Blanks before a sentence belong to its
+first piece. A piece ends where a sentence ends, also where the tokenizer alone would make one piece
+of a full stop and a line end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers.decoders import ByteLevel
+from transformers import PreTrainedTokenizerBase
+
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK, WORD_START, WORDS
+from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.nmt.foreign import Renumbering
+from xnmt_bench.nmt.huggingface_text import HubSubwords, bare, special_ids_around
+
+FIELDS = ("{source}", "{target}")
+TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors
+LETTER = "a"  # stands for a sentence where the pieces of what follows one are looked for
+Examples = str | Path | Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Template:
+    """The parts of a template.
+
+    Attributes:
+        before: text before the source.
+        between: text between source and target.
+        stop: text that ends the target.
+    """
+
+    before: str
+    between: str
+    stop: str
+
+    @classmethod
+    def parse(cls, text: str | None) -> Template:
+        r"""Return the parts of a template; `\n` of two characters is a line end too.
+
+        Raises:
+            XnmtError: there is none, or it has not both fields, once and in their order.
+        """
+        if not isinstance(text, str):
+            raise XnmtError(f"a language model needs a template, such as template='{TEMPLATE}'")
+        source, target = (text.find(field) for field in FIELDS)
+        if [text.count(field) for field in FIELDS] != [1, 1] or source > target:
+            problem = "{source} and then {target} must stand in it, each once"
+            raise XnmtError(f"template {text!r}: {problem}, such as in '{TEMPLATE}'")
+        text = text.replace("\\n", "\n")
+        before, from_source = text.split(FIELDS[0])
+        between, stop = from_source.split(FIELDS[1])
+        if not between.strip(" "):
+            raise XnmtError(f"template {text!r}: text must stand between {' and '.join(FIELDS)}")
+        return cls(before, between, stop or "\n")
+
+
+def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
+    """Return example translations, of a list or of a file with a tab between source and target.
+
+    Raises:
+        DataError: the file is missing, or a line has not two columns.
+        XnmtError: an item of the list has not two texts.
+    """
+    if isinstance(examples, str | Path):
+        try:
+            lines = Path(examples).expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(examples, None, f"no file of examples: {error}") from None
+        rows = [line.split("\t") for line in lines]
+        for number, row in enumerate(rows, start=1):
+            if len(row) != 2:
+                problem = f"{len(row)} columns; an example is a source, a tab and a target"
+                raise DataError(examples, number, problem)
+        return [(source, target) for source, target in rows]
+    for pair in examples or ():
+        if not (len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise XnmtError(f"examples: {pair!r:.60} is no pair of a source and a target")
+    return [(source, target) for source, target in examples or ()]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The tokenizer's ids around source and target, and the anchors of both.
+
+    Attributes:
+        before: what the model reads before the source, the tokenizer's own BOS included.
+        between: what it reads behind the source; the last of them plays BOS.
+        stop: that ends the target; plays EOS.
+        anchors: texts of source and target that stand before a sentence when it is cut into pieces.
+    """
+
+    before: list[int]
+    between: list[int]
+    stop: int
+    anchors: tuple[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        template: Template,
+        examples: Sequence[tuple[str, str]],
+    ) -> Prompt:
+        """Fill a template with examples, which are cut as the sentences behind them are.
+
+        Raises:
+            XnmtError: the tokenizer does not cut the template where the sentences begin and end,
+                does not know a piece of it, or puts BOS before it a second time.
+        """
+        special, _ = special_ids_around(tokenizer, "text")
+        between = cut_behind(tokenizer, LETTER, template.between.rstrip(" "))
+        stop = cut_behind(tokenizer, LETTER, template.stop)
+        if not between or not stop:
+            lost = template.stop if between else template.between
+            raise XnmtError(f"the tokenizer drops {lost!r} of the template")
+        if not str(tokenizer.decode(stop[:1])).strip(" "):
+            raise XnmtError("a blank stands behind {target} in the template; take it out")
+        before, front, target_anchor = list[int](), "", LETTER + template.between
+        for source, target in [*examples, ("", "")]:  # the last one is the sentence's own
+            before += cut_behind(tokenizer, front, template.before.rstrip(" "))
+            anchor = front + template.before
+            if source or target:
+                before += [*cut_behind(tokenizer, anchor, source), *between]
+                before += [*cut_behind(tokenizer, target_anchor, target), *stop]
+            front = LETTER + template.stop
+        if special and before[: len(special)] == special:
+            first = tokenizer.convert_ids_to_tokens(special[0])
+            raise XnmtError(f"the template begins with {first}, which the tokenizer adds itself")
+        if tokenizer.unk_token_id in (*before, *between, stop[0]):
+            raise XnmtError("the tokenizer does not know a piece of the template or of an example")
+        return cls([*special, *before], between, stop[0], (anchor, target_anchor))
+
+
+def cut_behind(tokenizer: PreTrainedTokenizerBase, anchor: str, text: str) -> list[int]:
+    """Return the ids of a text that follows another; blanks between them are its own.
+
+    Raises:
+        XnmtError: a piece is of both.
+    """
+    if not text:
+        return []
+    start, joined = (bare(tokenizer, "text", x) for x in (anchor.rstrip(" "), anchor + text))
+    if joined[: len(start)] != start:
+        raise XnmtError(
+            f"the tokenizer joins {anchor!r} and {text!r:.60} in one piece; put a blank or a line "
+            "end between them in the template"
+        )
+    return joined[len(start) :]
+
+
+class Appended(Renumbering):
+    """A toolkit's ids behind our four, so that an id that plays BOS or EOS is a word too.
+
+    Such as `:`, which ends a prompt and stands in sentences. Special tokens are unknown words.
+
+    Args:
+        tokenizer: of the ids.
+        size: of the output layer.
+        prompt: whose ids play BOS and EOS.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, size: int, prompt: Prompt) -> None:
+        unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
+        # Some tokenizers name a token for unknown words that the model has no row of.
+        has_unknown = unknown is not None and unknown < size
+        # PAD is masked wherever it stands, so any id does for it.
+        special_ids = [0, unknown if has_unknown else 0, prompt.between[-1], prompt.stop]
+        self.theirs_V = torch.tensor([*special_ids, *range(size)])
+        self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
+        self._ours = {i: i + WORDS for i in range(size) if i not in special}
+        never = special | _hold_stop(tokenizer, prompt.stop)
+        without = [PAD, BOS] if has_unknown else [PAD, UNK, BOS]
+        self.unpredictable = [*without, *sorted(i + WORDS for i in never if i < size)]
+        assert EOS not in self.unpredictable
+
+
+def _hold_stop(tokenizer: PreTrainedTokenizerBase, stop: int) -> set[int]:
+    """Return the ids of pieces that hold what ends a target: two line ends, or a stop and one.
+
+    The stop itself is one of them, since as EOS it has an id of its own.
+    """
+    spelled = str(tokenizer.convert_ids_to_tokens(stop))
+    ends = {spelled, str(tokenizer.decode([stop]))} - {""}
+    pieces = tokenizer.get_vocab().items()
+    return {number for piece, number in pieces if any(end in piece for end in ends)}
+
+
+class PromptedSubwords(HubSubwords):
+    """One side of a language model's tokenizer: a sentence is cut as it stands in the prompt.
+
+    Args:
+        tokenizer: of both sides.
+        anchor: text that stands before the sentence; blanks at its end belong to the sentence.
+        ids: the renumbering.
+        made_from: fingerprint of the tokenizer's files and of the prompt.
+        side: `source` or `target`.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        anchor: str,
+        ids: Appended,
+        made_from: str,
+        side: str,
+    ) -> None:
+        super().__init__(tokenizer, side, ids, made_from)
+        self._anchor = anchor
+        decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+        self._bytes = isinstance(decoder, ByteLevel)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text; what looks like a special token is an unknown word.
+
+        Raises:
+            XnmtError: a piece reaches from the prompt into the text.
+        """
+        return self.ids.ours(cut_behind(self._tokenizer, self._anchor, text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; special ones are left out."""
+        return super().decode(ids).strip(" ")
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return the pieces of ids; a blank is written as `▁`."""
+        pieces = super().pieces(ids)
+        if self._bytes:  # each byte of a piece is written as one character, a blank as `Ġ`
+            spell = self._tokenizer.convert_tokens_to_string
+            pieces = [spell([piece]).replace(" ", WORD_START) for piece in pieces]
+        return pieces
