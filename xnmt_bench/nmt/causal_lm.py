@@ -100,7 +100,7 @@ class CausalLM(NMTModel):
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
         # What the installed version calls the keys and values that are kept.
-        arguments = inspect.signature(model.base_model.forward).parameters
+        arguments = inspect.signature(_stack(model).forward).parameters
         self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
@@ -195,7 +195,7 @@ class CausalLM(NMTModel):
         cache = DynamicCache()  # a new one, since reading changes it
         for number, (keys, values) in enumerate(zip(kept[::2], kept[1::2], strict=True)):
             cache.update(keys, values, number)
-        output = self.model.base_model(
+        output = _stack(self.model)(
             inputs_embeds=input_BXD,
             attention_mask=seen_BK.long(),
             position_ids=positions_BX.clamp(min=0),
@@ -319,6 +319,12 @@ class CausalLM(NMTModel):
         start = self.their_ids[[BOS, *target[:-1]]]
         ids_1P = torch.cat([self.before, self.their_ids[source], self.between, start])[None]
         return self.model(input_ids=ids_1P).logits[0, -len(target) :]  # type: ignore[no-any-return]
+
+
+def _stack(model: PreTrainedModel) -> Any:
+    """Return what a language model has in front of its output layer."""
+    # transformers 4.57 does not find that of Gemma 3, and gives the whole model.
+    return model.model if model.base_model is model else model.base_model
 
 
 def _kept(encoding: Encoding) -> tuple[Tensor, ...]:
