@@ -54,7 +54,7 @@ class NMTModel(nn.Module, ABC):
         one_stack: whether each decoder layer attends to itself and then to the states of one
             encoder, which is what following attention through layers takes.
         joint_attention: whether one softmax is over source and prefix words, so that attention to
-            the source alone is no distribution.
+            the source sums to less than 1.
         hides_words: whether it reads `Layout.hidden_BS` and `hidden_BT`.
         task_pieces: a task prefix before every source, which other tools count as its words.
     """

@@ -112,15 +112,17 @@ class CausalLayer(nn.Module):
             grown: gives, for the keys and values of these states, those of earlier ones too.
         """
         [past] = pasts
-        own = self.keys_values(x_BTD, past.positions)
-        own = grown(own) if grown else own
+        inputs = self.keys_values(x_BTD, past.positions)
+        inputs = grown(inputs) if grown else inputs
         query = rotate(self.split(self.query(self.norms[0](x_BTD))), past.positions)
         # One softmax over both: a word of the source competes with one of the prefix.
         source = past.keys_values.shape[1]
-        keys, values = map(self.split, torch.cat([past.keys_values, own], dim=1).chunk(2, dim=-1))
+        keys, values = map(
+            self.split, torch.cat([past.keys_values, inputs], dim=1).chunk(2, dim=-1)
+        )
         shape = (*query.shape[:1], 1, query.shape[2], -1)
         allowed = torch.cat(
-            [past.mask.expand(*shape[:3], source), mask.expand(*shape[:3], own.shape[1])], dim=-1
+            [past.mask.expand(*shape[:3], source), mask.expand(*shape[:3], inputs.shape[1])], dim=-1
         )
         if self_weights is None:  # the fused kernel keeps no weights
             drop = self.rate if self.training else 0.0

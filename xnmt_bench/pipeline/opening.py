@@ -50,7 +50,7 @@ def open_system(
         name: the system's, for errors.
         path: its folder.
         corpus: tells a model of many languages which to read and write, where the configuration
-            does not; None if there is no corpus to go by.
+            does not; None without a corpus.
         context: that it is to read.
 
     Raises:
