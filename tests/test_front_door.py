@@ -403,6 +403,7 @@ def test_one_text_or_pair_alone_is_refused(loaded_model, pairs):
         (({"tests": PAIRS},), {}, "needs pairs as 'test'"),
         ((PAIRS, {"attention": {"head": 1}}), {}, "did you mean heads"),
         ((PAIRS, "attention"), {}, r"should be in a list: \['attention'\]"),
+        ((PAIRS, []), {}, "explainers: the list is empty"),
         ((PAIRS, ["attention"]), {"k": 0}, "k=0: should be greater"),
         ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
     ],

@@ -201,4 +201,5 @@ def benchmark(
     """
     from xnmt_bench.notebook import DEFAULT_EXPLAINERS, benchmark
 
-    return benchmark(model, corpus, explainers or DEFAULT_EXPLAINERS, judges, **options)
+    chosen = DEFAULT_EXPLAINERS if explainers is None else explainers
+    return benchmark(model, corpus, chosen, judges, **options)

@@ -107,6 +107,8 @@ def benchmark(
             if "train" not in splits and job.explained.explainer.learns:
                 _refuse_learner(name)
             jobs.append(job)
+        if not jobs:
+            raise XnmtError("explainers: the list is empty; give one, such as 'attention'")
         # All are checked before the first, which may take hours.
         with bar(len(jobs), "benchmark", "explainers") as progress:
             for job in jobs:
