@@ -360,7 +360,7 @@ def test_a_template_that_cannot_be_used_is_refused(llama):
             Template.parse(text)
     with pytest.raises(XnmtError, match=r"text must stand between \{source\} and \{target\}"):
         Template.parse("{source} {target}")
-    assert Template.parse(r"a\n{source} b{target}") == Template("a\n", " b", "\n")
+    assert Template.parse(r"a\n{source} b{target}") == Template("a\n", " b", "\n", "a\n")
     with pytest.raises(XnmtError, match="begins with <bos>, which the tokenizer adds itself"):
         open_causal_lm(str(llama), f"<bos>{TEMPLATE}")
     with pytest.raises(XnmtError, match=r"a blank stands behind \{target\}"):

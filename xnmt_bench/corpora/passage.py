@@ -73,7 +73,7 @@ class Passage:
         )
         target_before = [target.tie(text) for text in self.target_context]
         return (
-            concatenated(before, source.tie(self.source), after),
+            concatenated([*source.in_front, *before], source.tie(self.source), after),
             concatenated(target_before, target.tie(self.target)),
         )
 

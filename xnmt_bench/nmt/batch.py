@@ -204,11 +204,13 @@ class Encoding:
         states_BSD: the encoder's states.
         layout: where the ids are.
         extra: further tensors a model wants, rows first.
+        shared: tensors that all rows share, such as the keys of a prompt.
     """
 
     states_BSD: Tensor
     layout: Layout
     extra: tuple[Tensor, ...] = ()
+    shared: tuple[Tensor, ...] = ()
 
     @property
     def mask_BS(self) -> Tensor:
@@ -220,9 +222,9 @@ class Encoding:
         return self.map(lambda x: x[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Encoding:
-        """Return the same encoding with every tensor changed."""
+        """Return the same encoding with every tensor of the rows changed."""
         extra = tuple(map(change, self.extra))
-        return Encoding(change(self.states_BSD), self.layout.map(change), extra)
+        return Encoding(change(self.states_BSD), self.layout.map(change), extra, self.shared)
 
     def decoding(self, input_BT: Tensor) -> Encoding:
         """Return the same encoding for other decoder inputs, such as a prefix that has grown."""

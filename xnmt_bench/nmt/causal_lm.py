@@ -4,14 +4,19 @@ One stack reads the prompt, the source, the text between the sentences, and the 
 around the sentences is constant: it has no column, and no rule holds a word of it. The id before
 the target plays BOS. No id closes the source, so its EOS is not read.
 
-Rows of unlike lengths are padded in front. A sliding window counts slots, and then no slot of
-padding is between two words.
+The beginning of the prompt is the same for all sentences. It is read once for a batch, in one row,
+and all rows attend to its keys and values. Padding stands behind the source. Masks count positions,
+so that neither padding nor a window of attention moves a word.
+
+Shapes: as in `nmt.base`; P ids of that beginning, F behind them and before the target, of source
+and template, X inputs that are read, K keys, E of a head.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -26,10 +31,11 @@ from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.foreign import made_from
 from xnmt_bench.nmt.huggingface import MAJOR, TOLERANCE
-from xnmt_bench.nmt.huggingface_files import CAUSAL_LM, WANTED, read_folder
+from xnmt_bench.nmt.huggingface_files import CAUSAL_LM, files_of, read_folder
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prompted_text import (
     Appended,
+    Columns,
     Examples,
     Prompt,
     PromptedSubwords,
@@ -37,44 +43,135 @@ from xnmt_bench.nmt.prompted_text import (
     read_examples,
 )
 
-ATTENTION = {"full_attention", "sliding_attention"}  # kinds of layers that are read here
+FULL, SLIDING = "full_attention", "sliding_attention"  # kinds of layers that are read here
 SHORTEST = 8  # ids of a sentence, for which a prompt has to leave room
 
 
 def open_causal_lm(
-    path: str, template: str | None = None, examples: Examples | None = None
+    path: str,
+    template: str | None = None,
+    examples: Examples | None = None,
+    columns: Columns = "source",
+    chat: bool = False,
 ) -> CausalLM:
-    """Open a language model of the hub, or of a folder that `save_pretrained` wrote.
+    """Open a language model of the hub, of a folder as `save_pretrained` writes, or of a file.
 
     Args:
-        path: the folder, or the model's name on the hub.
+        path: the folder, the model's name on the hub, or a file that ends in `.gguf`.
         template: text of one translation with `{source}` and `{target}`; what stands behind the
-            target ends it, by default a line end.
+            target ends it, by default a line end. With `chat` the user's message, with `{source}`.
         examples: translations that stand in front, each in the template: pairs of texts, or a file
             of lines with a tab between source and target.
+        columns: words that are explained besides the prefix: of the `source` alone, or of the
+            `examples` too, which are then sentences before it.
+        chat: the template is a message, and the tokenizer's chat template stands around it.
 
     Raises:
         XnmtError: the path has no such model, the template does not fit it, or its two
             paths from ids and from embeddings are not the same function.
     """
-    parts, pairs = Template.parse(template), read_examples(examples)
+    parts, pairs = None if chat else Template.parse(template), read_examples(examples)
     folder, tokenizer, model = read_folder(path, CAUSAL_LM)
-    prompt = Prompt.of(tokenizer, parts, pairs)
-    files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
-    weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
-    # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these.
-    texts = made_from([f for f in files if f not in weights], [prompt.__dict__, MAJOR])
+    parts = parts or Template.of_chat(tokenizer, template, bool(pairs))
+    prompt = Prompt.of(tokenizer, parts, pairs, columns)
+    files = files_of(path, folder)
+    weights = [f for f in files if f.suffix in (".safetensors", ".bin", ".gguf")]
+    # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these. A
+    # GGUF file holds both.
+    of_text = [f for f in files if f not in weights] or files
+    texts = made_from(of_text, [prompt.__dict__, MAJOR])
     ids = Appended(tokenizer, len(model.get_output_embeddings().weight), prompt)
     source, target = (
         PromptedSubwords(tokenizer, anchor, ids, texts, side)
         for anchor, side in zip(prompt.anchors, ("source", "target"), strict=True)
     )
+    source.show(prompt.sentences)
     opened = CausalLM(model, source, target, prompt)
     opened.tokenizer = tokenizer
     opened.fingerprint = made_from(weights, texts)
     opened.eval().requires_grad_(False)
     opened.verify(path)
     return opened
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the stack has read of some rows.
+
+    Attributes:
+        seen_BK: True for keys that states may attend to.
+        position_BK: of the keys.
+        keys_values: keys and values (B, H, K, E) of each layer in turn.
+    """
+
+    seen_BK: Tensor
+    position_BK: Tensor
+    keys_values: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> Self:
+        """Return what `tensors` gave."""
+        return cls(tensors[0], tensors[1], tuple(tensors[2:]))
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of it, rows first."""
+        return self.seen_BK, self.position_BK, *self.keys_values
+
+    def select(self, rows: Tensor, length: int | None = None) -> Read:
+        """Return some rows, cut behind so many keys."""
+        seen_BK, position_BK = (x[rows, :length] for x in (self.seen_BK, self.position_BK))
+        return Read(seen_BK, position_BK, tuple(x[rows, :, :length] for x in self.keys_values))
+
+    @staticmethod
+    def join(parts: Sequence[Read], rows: int) -> Read:
+        """Return what was read one after another; a part of one row is of all rows."""
+        seen_BK, position_BK = join_sides(parts, rows)
+        layers = zip(*(part.keys_values for part in parts), strict=True)
+        return Read(seen_BK, position_BK, tuple(join_keys(layer, rows) for layer in layers))
+
+
+def join_sides(parts: Sequence[Read], rows: int) -> tuple[Tensor, Tensor]:
+    """Return `seen_BK` and `position_BK` of parts that follow on each other, or have one row."""
+    sides = ([part.seen_BK for part in parts], [part.position_BK for part in parts])
+    seen_BK, position_BK = (torch.cat([x.expand(rows, -1) for x in side], dim=1) for side in sides)
+    return seen_BK, position_BK
+
+
+def join_keys(parts: Iterable[Tensor], rows: int) -> Tensor:
+    """Return keys or values (B, H, K, E) of parts that follow on each other, or have one row."""
+    return torch.cat([part.expand(rows, -1, -1, -1) for part in parts], dim=2)
+
+
+class JoinedCache(DynamicCache):
+    """Gives each layer the keys and values of what was read before; keeps those of the inputs.
+
+    It joins them layer by layer, so that only one layer's are there twice.
+
+    Args:
+        earlier: the parts that were read before.
+
+    Attributes:
+        keys_values: of the inputs, of each layer in turn.
+    """
+
+    def __init__(self, earlier: Sequence[Read]) -> None:
+        super().__init__()
+        self._earlier, self.keys_values = earlier, list[Tensor]()
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return a layer's keys and values, those of earlier parts first."""
+        new, rows = (key_states, value_states), len(key_states)
+        self.keys_values += new
+        before = [part.keys_values[2 * layer_idx :][:2] for part in self._earlier]
+        keys, values = (join_keys(parts, rows) for parts in zip(*before, new, strict=True))
+        return keys, values
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return how many keys there are before the inputs."""
+        return sum(part.seen_BK.shape[1] for part in self._earlier)
 
 
 class CausalLM(NMTModel):
@@ -87,6 +184,9 @@ class CausalLM(NMTModel):
     source_subwords: PromptedSubwords
     target_subwords: PromptedSubwords
     before: Tensor
+    shown: Tensor
+    shown_places: Tensor
+    shown_slots: Tensor
     between: Tensor
     their_ids: Tensor
 
@@ -104,23 +204,26 @@ class CausalLM(NMTModel):
         self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
-        if other := {*(getattr(model.config, "layer_types", None) or ())} - ATTENTION:
-            raise XnmtError(f"{type(model).__name__} cannot be read: it has {min(other)} layers")
+        self.windows = _find_windows(model)
         if most := getattr(model.config, "max_position_embeddings", None):
-            constant = len(prompt.before) + len(prompt.between)
+            constant = len(prompt.before) + len(prompt.shown) + len(prompt.between)
             # Each side has half of what is left, so that both fit together.
             self.longest_source = self.longest_target = (most - constant) // 2
             if self.longest_source < SHORTEST:
                 problem = f"the prompt has {constant} pieces, and the model reads {most}"
                 raise XnmtError(f"{problem}: give fewer examples or a shorter template")
-        tensors = {
-            "before": torch.tensor(prompt.before, dtype=torch.long),
-            "between": torch.tensor(prompt.between[:-1], dtype=torch.long),
+        buffers = {
+            "before": prompt.before,
+            "shown": prompt.shown,
+            "shown_places": prompt.shown_places,
+            "shown_slots": prompt.shown_slots,
+            "between": prompt.between[:-1],
             "their_ids": target.ids.theirs_V,
         }
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
-        for name, ids in tensors.items():
-            self.register_buffer(name, ids, persistent=False)
+        for name, numbers in buffers.items():
+            tensor = torch.as_tensor(numbers, dtype=torch.long)
+            self.register_buffer(name, tensor, persistent=False)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """Return source embeddings (B, S, D), as the stack takes them."""
@@ -134,127 +237,159 @@ class CausalLM(NMTModel):
         return self.model.get_input_embeddings()(their_ids)  # type: ignore[no-any-return, operator]
 
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
-        """Read prompt and source; `extra` holds slots, mask, and keys and values of each layer."""
+        """Read the source in its prompt; `extra` is of the rows, `shared` of the prompt."""
         return self._encode(source_BSD, layout)[0]
 
     def _encode(
         self, source_BSD: Tensor, layout: Layout, **options: Any
     ) -> tuple[Encoding, tuple[Tensor, ...] | None]:
-        """Return the encoding, and each layer's attention weights if the options ask for them.
+        """Return the encoding, and each layer's attention weights if the options ask for them."""
+        length = source_BSD.shape[1]
+        _refuse_longer("source", length - 1 - len(self.shown_slots), self.longest_source)
+        places_F, ids_F = self._frame(length)
+        is_source_F, place_F = places_F >= 0, places_F.clamp(min=0)
+        framed_BFD = torch.where(
+            is_source_F[:, None], source_BSD[:, place_F], self._embed(ids_F)[None]
+        )
+        words_BS = self._words(layout)
+        there_BF = words_BS[:, place_F] | ~is_source_F
+        seen_BF = there_BF
+        if layout.hidden_BS is not None:
+            seen_BF = there_BF & ~(layout.hidden_BS[:, place_F] & is_source_F)
+        position_BF = (len(self.before) - 1 + there_BF.cumsum(1)).clamp(min=0)
+        prompt = self._read_prompt()
+        output, read = self._read(framed_BFD, seen_BF, position_BF, prompt, **options)
+        states_BSD = output.last_hidden_state[:, self._slots(length)] * words_BS[..., None]
+        shared = tuple(x for part in prompt for x in part.tensors)
+        return Encoding(states_BSD, layout, read.tensors, shared), output.attentions
 
-        Shapes: P slots, of the padding, the prompt and the source.
+    def _read_prompt(self) -> list[Read]:
+        """Read the beginning of the prompt, in one row; nothing where there is none."""
+        if not len(self.before):
+            return []
+        position_1P = torch.arange(len(self.before), device=self.before.device)[None]
+        seen_1P = torch.ones_like(position_1P, dtype=torch.bool)
+        return [self._read(self._embed(self.before[None]), seen_1P, position_1P, ())[1]]
+
+    def _frame(self, length: int) -> tuple[Tensor, Tensor]:
+        """Return for each of F slots the place among so many source ids, or -1, and a constant id.
+
+        The last place is EOS or padding in every row, so that it has no slot.
         """
-        rows, length = source_BSD.shape[:2]
-        _refuse_longer("source", length - 1, self.longest_source)
-        before, between = (
-            self._embed(ids).expand(rows, -1, -1) for ids in (self.before, self.between)
-        )
-        mask_BS = layout.mask_BS
-        # All but the last word of each row, which is EOS.
-        words_BS = mask_BS & F.pad(mask_BS[:, 1:], (0, 1), value=False)
-        seen_BS = words_BS if layout.hidden_BS is None else words_BS & ~layout.hidden_BS
-        there_BP, seen_BP = (
-            F.pad(side_BS, (before.shape[1], 0), value=True) for side_BS in (words_BS, seen_BS)
-        )
-        there_BP, seen_BP = (
-            F.pad(side_BP, (0, between.shape[1]), value=True) for side_BP in (there_BP, seen_BP)
-        )
-        # Padding goes to the front, and all else keeps its order.
-        order_BP = there_BP.long().argsort(dim=1, stable=True)
-        framed_BPD = torch.cat([before, source_BSD, between], dim=1)
-        framed_BPD = framed_BPD.gather(1, order_BP[..., None].expand_as(framed_BPD))
-        seen_BP, there_BP = seen_BP.gather(1, order_BP), there_BP.gather(1, order_BP)
-        output, kept = self._read(framed_BPD, seen_BP, there_BP.cumsum(1) - 1, (), **options)
-        slots_BS = order_BP.argsort(dim=1)[:, before.shape[1] :][:, :length]
-        states_BPD = output.last_hidden_state
-        states_BSD = states_BPD.gather(1, slots_BS[..., None].expand(-1, -1, states_BPD.shape[2]))
-        states_BSD = states_BSD * words_BS[..., None]  # EOS and padding are in front, and no states
-        extra = (slots_BS, seen_BP, there_BP, *kept)
-        return Encoding(states_BSD, layout, extra), output.attentions
+        shown = len(self.shown_slots)
+        source_X = torch.arange(shown, length - 1, device=self.shown.device)
+        places_F = torch.cat([self.shown_places, source_X, torch.full_like(self.between, -1)])
+        return places_F, torch.cat([self.shown, torch.zeros_like(source_X), self.between])
+
+    def _slots(self, length: int) -> Tensor:
+        """Return the slot of each of so many source places, (S,); 0 for those that are no words."""
+        words = length - 1 - len(self.shown_slots)
+        source_X = torch.arange(words, device=self.shown.device) + len(self.shown)
+        return F.pad(torch.cat([self.shown_slots.clamp(min=0), source_X]), (0, 1))
+
+    def _words(self, layout: Layout) -> Tensor:
+        """Return True for source places that hold words, (B, S): neither EOS nor separators."""
+        # All but the last of each row, which is EOS.
+        words_BS = F.pad(layout.mask_BS[:, 1:], (0, 1), value=False)
+        separators = F.pad(self.shown_slots < 0, (0, words_BS.shape[1] - len(self.shown_slots)))
+        return words_BS & ~separators
 
     def _read(
         self,
         input_BXD: Tensor,
-        seen_BK: Tensor,
-        positions_BX: Tensor,
-        kept: Sequence[Tensor],
+        seen_BX: Tensor,
+        position_BX: Tensor,
+        earlier: Sequence[Read],
         **options: Any,
-    ) -> tuple[Any, tuple[Tensor, ...]]:
+    ) -> tuple[Any, Read]:
         """Run the stack on further inputs.
 
         Args:
             input_BXD: their embeddings.
-            seen_BK: True for keys that states may attend to, those of the inputs too.
-            positions_BX: of the inputs; below 0 in the padding.
-            kept: keys and values (B, H, K, E) of each layer in turn, of what was read before.
+            seen_BX: True for inputs that states may attend to.
+            position_BX: of the inputs.
+            earlier: what was read before, part by part.
             options: of the model.
 
         Returns:
-            The stack's output, and what is kept now.
+            The stack's output, and what is read now.
         """
-        cache = DynamicCache()  # a new one, since reading changes it
-        for number, (keys, values) in enumerate(zip(kept[::2], kept[1::2], strict=True)):
-            cache.update(keys, values, number)
+        cache, inputs = JoinedCache(earlier), Read(seen_BX, position_BX, ())
+        seen_BK, position_BK = join_sides([*earlier, inputs], len(input_BXD))
         output = _stack(self.model)(
             inputs_embeds=input_BXD,
-            attention_mask=seen_BK.long(),
-            position_ids=positions_BX.clamp(min=0),
+            attention_mask=self._masks(seen_BK, position_BK, position_BX, input_BXD.dtype),
+            position_ids=position_BX,
             use_cache=True,
             **{self.cache_argument: cache},
             **options,
         )
-        layers: list[Any] = cache.layers
-        return output, tuple(x for layer in layers for x in (layer.keys, layer.values))
+        return output, Read(seen_BX, position_BX, tuple(cache.keys_values))
+
+    def _masks(
+        self, seen_BK: Tensor, position_BK: Tensor, position_BX: Tensor, dtype: torch.dtype
+    ) -> Any:
+        """Return what is added to energies, (B, 1, X, K); by kind of layer where they differ."""
+        distance_BXK = position_BX[..., None] - position_BK[:, None]
+        allowed_BXK = seen_BK[:, None] & (distance_BXK >= 0)
+        # Some models have their softmax in float32, where the least float64 would be infinite.
+        least = max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
+        masks = {}
+        for kind, window in self.windows.items():
+            near = allowed_BXK if window is None else allowed_BXK & (distance_BXK < window)
+            zeros = torch.zeros(near.shape, dtype=dtype, device=near.device)
+            masks[kind] = zeros.masked_fill(~near, least)[:, None]
+        return masks if len(masks) > 1 else masks.popitem()[1]
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """Return attention within the source (B, L, H, S, S), less what goes to the prompt."""
-        encoding, weights = self._encode(source_BSD, layout, output_attentions=True)
+        _, weights = self._encode(source_BSD, layout, output_attentions=True)
         assert weights is not None
-        slots_BS, _, there_BP = encoding.extra[:3]
-        weights_BLHSP = _take_slots(torch.stack(weights, dim=1), slots_BS, dim=3)
-        # EOS and padding are in front, where nothing stands that they may attend to.
-        weights_BLHSP = weights_BLHSP * there_BP.gather(1, slots_BS)[:, None, None, :, None]
-        return _take_slots(weights_BLHSP, slots_BS, dim=4)
+        slots_S, words_BS = self._slots(source_BSD.shape[1]), self._words(layout)
+        within_BLHSS = torch.stack(weights, dim=1)[..., slots_S, :][..., len(self.before) + slots_S]
+        return within_BLHSS * (words_BS[:, None] & words_BS[..., None])[:, None, None]
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a teacher-forced prefix: states (B, T, D)."""
-        return self.go_on(encoding, _kept(encoding), input_BTD)[0].last_hidden_state  # type: ignore[no-any-return]
+        return self.go_on(encoding, input_BTD)[0].last_hidden_state  # type: ignore[no-any-return]
 
     def go_on(
-        self,
-        encoding: Encoding,
-        kept: Sequence[Tensor],
-        input_BXD: Tensor,
-        start: int = 0,
-        **options: Any,
-    ) -> tuple[Any, tuple[Tensor, ...]]:
+        self, encoding: Encoding, input_BXD: Tensor, inputs: Read | None = None, **options: Any
+    ) -> tuple[Any, Read]:
         """Read decoder inputs from one on; see `_read`.
 
         Args:
             encoding: of the source.
-            kept: keys and values of the encoding and of the inputs before.
             input_BXD: embeddings of the inputs.
-            start: how many inputs were read before.
+            inputs: those that were read before.
             options: of the model.
         """
-        stop, (_, seen_BP, there_BP) = start + input_BXD.shape[1], encoding.extra[:3]
+        parts = [Read.of(x) for x in (encoding.shared, encoding.extra) if x]
+        parts += [inputs] if inputs else []
+        start = inputs.seen_BK.shape[1] if inputs else 0
+        stop, hidden_BT = start + input_BXD.shape[1], encoding.layout.hidden_BT
         _refuse_longer("target", stop, self.longest_target)
-        hidden_BT = encoding.layout.hidden_BT
-        seen_BT = seen_BP.new_ones(len(seen_BP), stop) if hidden_BT is None else ~hidden_BT
-        steps = torch.arange(start, stop, device=seen_BP.device)
-        positions_BX = there_BP.sum(1, keepdim=True) + steps
-        return self._read(
-            input_BXD, torch.cat([seen_BP, seen_BT], dim=1), positions_BX, kept, **options
-        )
+        steps = torch.arange(start, stop, device=input_BXD.device)
+        position_BX = self._end(encoding.layout) + steps
+        seen_BX = torch.ones_like(position_BX, dtype=torch.bool)
+        if hidden_BT is not None:
+            seen_BX = ~hidden_BT[:, start:]
+        return self._read(input_BXD, seen_BX, position_BX, parts, **options)
+
+    def _end(self, layout: Layout) -> Tensor:
+        """Return the position of each row's first decoder input, (B, 1)."""
+        constant = len(self.before) + len(self.shown) + len(self.between)
+        # Of an example's words `shown` holds the places too.
+        return self._words(layout)[:, len(self.shown_slots) :].sum(1, keepdim=True) + constant
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Return attention to source and prefix, less what goes to the prompt."""
-        output, _ = self.go_on(encoding, _kept(encoding), input_BTD, output_attentions=True)
-        slots_BS, seen_BP = encoding.extra[:2]
-        weights_BLHTK = torch.stack(output.attentions, dim=1)
-        cross = _take_slots(weights_BLHTK, slots_BS, dim=4)
-        prefix = weights_BLHTK[..., seen_BP.shape[1] :]
-        return AttentionWeights(cross, prefix, output.last_hidden_state)
+        output, _ = self.go_on(encoding, input_BTD, output_attentions=True)
+        weights_BLHTK, words_BS = torch.stack(output.attentions, 1), self._words(encoding.layout)
+        slots_S = len(self.before) + self._slots(words_BS.shape[1])
+        cross_BLHTS = weights_BLHTK[..., slots_S] * words_BS[:, None, None, None]
+        prefix_BLHTT = weights_BLHTK[..., -input_BTD.shape[1] :]
+        return AttentionWeights(cross_BLHTS, prefix_BLHTT, output.last_hidden_state)
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""
@@ -297,11 +432,13 @@ class CausalLM(NMTModel):
         vocabulary = len(self.target_subwords)
         # Six ids from all over the vocabulary, behind the four special ones.
         ids = list(range(WORDS, vocabulary, max(1, vocabulary // 6)))[:6]
-        pairs = [([*ids, EOS], ids[::-1]), ([*ids[:3], EOS], ids[:4])]  # one of them padded
+        shown = [i for sentence in self.source_subwords.in_front for i in (*sentence.ids, BOS)]
+        # One of them is padded.
+        pairs = [([*shown, *ids, EOS], ids[::-1]), ([*shown, *ids[:3], EOS], ids[:4])]
         device = self.their_ids.device
         try:
             our_logits = self._their_logits(self.states(Batch.collate(pairs).to(device)))
-            their_logits = [self._forward(source[:-1], target) for source, target in pairs]
+            their_logits = [self._forward(*pair) for pair in pairs]
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             name = type(self.model).__name__
             raise XnmtError(f"{path}: {name} cannot be read: {refusal(error)}") from error
@@ -316,8 +453,10 @@ class CausalLM(NMTModel):
 
     def _forward(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Return the model's own logits (T, V) of a target, from ids."""
-        start = self.their_ids[[BOS, *target[:-1]]]
-        ids_1P = torch.cat([self.before, self.their_ids[source], self.between, start])[None]
+        places_F, ids_F = self._frame(len(source))
+        theirs_S = self.their_ids[source]
+        ids_F = torch.where(places_F >= 0, theirs_S[places_F.clamp(min=0)], ids_F)
+        ids_1P = torch.cat([self.before, ids_F, self.their_ids[[BOS, *target[:-1]]]])[None]
         return self.model(input_ids=ids_1P).logits[0, -len(target) :]  # type: ignore[no-any-return]
 
 
@@ -327,18 +466,18 @@ def _stack(model: PreTrainedModel) -> Any:
     return model.model if model.base_model is model else model.base_model
 
 
-def _kept(encoding: Encoding) -> tuple[Tensor, ...]:
-    """Return the keys and values of an encoding."""
-    return encoding.extra[3:]
+def _find_windows(model: PreTrainedModel) -> dict[str, int | None]:
+    """Return how far layers of each kind see, None for any distance.
 
-
-def _take_slots(weights: Tensor, slots_BS: Tensor, dim: int) -> Tensor:
-    """Return weights (B, L, H, X, Y) of the source's words in the place of slots."""
-    shape = [1] * weights.dim()
-    shape[0], shape[dim] = slots_BS.shape
-    sizes = [*weights.shape]
-    sizes[dim] = slots_BS.shape[1]
-    return weights.gather(dim, slots_BS.view(shape).expand(sizes))
+    Raises:
+        XnmtError: layers of another kind are in it.
+    """
+    name, config = type(model).__name__, model.config
+    window = getattr(config, "sliding_window", None)
+    kinds = {*(getattr(config, "layer_types", None) or [SLIDING if window else FULL])}
+    if other := kinds - {FULL, SLIDING}:
+        raise XnmtError(f"{name} cannot be read: it has {min(other)} layers")
+    return {kind: window if kind == SLIDING else None for kind in sorted(kinds)}
 
 
 def _refuse_longer(side: str, length: int, most: int | None) -> None:
@@ -354,18 +493,20 @@ class CausalPrefix(Prefix):
 
     def __init__(self, model: CausalLM, encoding: Encoding) -> None:
         super().__init__(model, encoding)
-        self.kept = _kept(encoding)
+        self._read: Read | None = None
 
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
-        output, self.kept = self.model.go_on(self.encoding, self.kept, input_BXD, self.steps)
+        output, read = self.model.go_on(self.encoding, input_BXD, self._read)
+        parts = [self._read, read] if self._read else [read]
+        self._read = Read.join(parts, len(input_BXD))
         self.steps += input_BXD.shape[1]
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
         if steps:
-            end = self.encoding.extra[1].shape[1] + steps
-            forked.kept = tuple(x[rows, :, :end] for x in self.kept)
+            assert self._read is not None
+            forked._read = self._read.select(rows, steps)
 
 
 class CausalReader(Reader):

@@ -8,6 +8,7 @@ from pathlib import Path
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.loading import shipped_names
 
+GGUF = ".gguf"  # a language model's weights, sizes and tokenizer in one file
 # Endings of files. A name on the hub may have a dot too, as `nllb-200-distilled-1.3B` has.
 FILES = (".bin", ".gz", ".h5", ".json", ".npz", ".onnx", ".safetensors", ".tar", ".yaml", ".zip")
 
@@ -17,7 +18,7 @@ def refuse_missing_path(path: str) -> None:
     place = Path(path)
     # A name on the hub has one slash at most.
     is_path = place.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
-    if not place.exists() and (is_path or place.suffix in FILES):
+    if not place.exists() and (is_path or place.suffix in (*FILES, GGUF)):
         raise XnmtError(f"{path}: no such folder or file")
 
 

@@ -26,7 +26,7 @@ from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
-from xnmt_bench.nmt.huggingface_files import FAMILIES, WANTED, read_folder
+from xnmt_bench.nmt.huggingface_files import FAMILIES, files_of, read_folder
 from xnmt_bench.nmt.huggingface_languages import (
     find_target_codes,
     read_target_code,
@@ -78,7 +78,7 @@ def open_huggingface(
     target_codes = find_target_codes(tokenizer)
     prefix = write_target_code(target_codes, prefix, target_language)
     frame = find_frame(tokenizer, model.config, prefix)
-    files = sorted(f for pattern in WANTED for f in folder.glob(pattern))
+    files = files_of(path, folder)
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
     # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these.
     options = [frame.__dict__, MAJOR, *([f"{clusters} clusters"] if clusters else [])]

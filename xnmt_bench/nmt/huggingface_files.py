@@ -14,7 +14,7 @@ from safetensors import safe_open
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.nmt.hub import download
+from xnmt_bench.nmt.hub import GGUF, download
 
 # Language models of any `model_type`, see `nmt.causal_lm`.
 CAUSAL_LM = "causal_lm"
@@ -43,7 +43,7 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
     """Return the folder of a model, its tokenizer and itself, with every weight that it needs.
 
     Args:
-        path: the folder, or the model's name on the hub.
+        path: the folder, or the model's name on the hub; of a language model also a GGUF file.
         family: one of FAMILIES, or CAUSAL_LM.
 
     Raises:
@@ -51,19 +51,20 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
             tokenizer and model do not belong together.
     """
     transformers.utils.logging.disable_progress_bar()
-    folder = Path(path)
-    if not folder.is_dir():
-        folder = download(path, WANTED)
+    folder, of_file = _find_folder(path, family)
     # `transformers` opens a folder with some of them damaged: a truncated vocabulary then knows no
     # word, and without generation_config.json a Marian writes padding.
-    if damaged := _find_damaged(folder, ".json", ".spm", ".model", ".safetensors"):
+    if not of_file and (
+        damaged := _find_damaged(folder, ".json", ".spm", ".model", ".safetensors")
+    ):
         raise XnmtError(f"{path}: not a model of {family}: {damaged}")
-    ours_alone = {"trust_remote_code": False}  # no code of the model's own, nor a question
+    # No code of the model's own, nor a question.
+    ours_alone = {"trust_remote_code": False, **of_file}
     part = "config.json"
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **ours_alone)
         _refuse_type(path, config, family)
-        if missing := _missing_files(folder, family):
+        if missing := [] if of_file else _missing_files(folder, family):
             problem = f"the files of its tokenizer are missing: {', '.join(missing)}"
             raise XnmtError(f"{path}: {problem}; write them with tokenizer.save_pretrained")
         part = "its tokenizer"
@@ -96,6 +97,24 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
     layers = (inputs.get_input_embeddings(), model.get_output_embeddings())
     _refuse_further_ids(path, tokenizer, min(len(layer.weight) for layer in layers))
     return folder, tokenizer, model
+
+
+def files_of(path: str, folder: Path) -> list[Path]:
+    """Return the files that decide what a model is."""
+    if path.endswith(GGUF):
+        return [Path(path)]
+    return sorted(f for pattern in WANTED for f in folder.glob(pattern))
+
+
+def _find_folder(path: str, family: str) -> tuple[Path, dict[str, str]]:
+    """Return the folder of a model, and what names its file where that is one."""
+    if not path.endswith(GGUF):
+        return (Path(path) if Path(path).is_dir() else download(path, WANTED)), {}
+    if family != CAUSAL_LM:
+        raise XnmtError(f"{path}: a GGUF file is read as a language model: nmt={CAUSAL_LM}")
+    if not Path(path).is_file():
+        raise XnmtError(f"{path}: no such file")
+    return Path(path).parent, {"gguf_file": Path(path).name}
 
 
 def _refuse_type(path: str, config: PretrainedConfig, family: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from xnmt_bench.device import Device, find_device, move
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.hub import download, refuse_missing_path
+from xnmt_bench.nmt.hub import GGUF, download, refuse_missing_path
 from xnmt_bench.nmt.loading import load_model, shipped, shipped_names
 from xnmt_bench.registry import ALIASES, entries
 
@@ -39,11 +39,12 @@ def load(path: str | Path, device: Device = "auto", **options: Any) -> NMTModel:
 
     Args:
         path: the name of a shipped system (`tatoeba_de_en`), a folder that `train.py` or
-            `save_pretrained` wrote, a fairseq checkpoint, or a model's name on Hugging Face's hub.
+            `save_pretrained` wrote, a fairseq checkpoint, a language model's GGUF file, or a
+            model's name on Hugging Face's hub.
         device: where it runs, as in the configuration.
         options: of the reader: `source_language` and `target_language` of a model that reads many
-            languages, `prefix` of T5, `template` and `examples` of a language model, `data` and
-            codes of fairseq.
+            languages, `prefix` of T5, `template`, `examples`, `columns` and `chat` of a language
+            model, `data` and codes of fairseq.
 
     Raises:
         ConfigError: this machine has no such device.
@@ -81,6 +82,8 @@ def find_family(path: str) -> str:
         return "native"
     if folder.suffix in CHECKPOINTS:
         return "fairseq"
+    if folder.suffix == GGUF and folder.is_file():
+        return "causal_lm"
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise StoreError(
             f"{path}: no NMT model is here: the folder has neither model.json nor config.json"

@@ -9,38 +9,46 @@ of a full stop and a line end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import torch
 from tokenizers.decoders import ByteLevel
 from transformers import PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK, WORD_START, WORDS
-from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK, WORD_START, WORDS, Tied
+from xnmt_bench.errors import DataError, XnmtError, refusal
 from xnmt_bench.nmt.foreign import Renumbering
 from xnmt_bench.nmt.huggingface_text import HubSubwords, bare, special_ids_around
 
-FIELDS = ("{source}", "{target}")
+SOURCE, TARGET = FIELDS = ("{source}", "{target}")
 TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors
 LETTER = "a"  # stands for a sentence where the pieces of what follows one are looked for
+MARKS = ("\ue000", "\ue001", "\ue002")  # no text holds these; they stand for sentences of a chat
 Examples = str | Path | Sequence[tuple[str, str]]
+Columns = Literal["source", "examples"]
 
 
 @dataclass(frozen=True)
 class Template:
-    """The parts of a template.
+    """The text around translations that follow on each other.
 
     Attributes:
-        before: text before the source.
+        before: text before the first source.
         between: text between source and target.
-        stop: text that ends the target.
+        stop: text that ends a target; its first piece does.
+        again: text behind that and before the next source.
+        complete: whether it holds all special tokens that the model reads.
     """
 
     before: str
     between: str
     stop: str
+    again: str
+    complete: bool = False
 
     @classmethod
     def parse(cls, text: str | None) -> Template:
@@ -56,11 +64,54 @@ class Template:
             problem = "{source} and then {target} must stand in it, each once"
             raise XnmtError(f"template {text!r}: {problem}, such as in '{TEMPLATE}'")
         text = text.replace("\\n", "\n")
-        before, from_source = text.split(FIELDS[0])
-        between, stop = from_source.split(FIELDS[1])
+        before, from_source = text.split(SOURCE)
+        between, stop = from_source.split(TARGET)
         if not between.strip(" "):
             raise XnmtError(f"template {text!r}: text must stand between {' and '.join(FIELDS)}")
-        return cls(before, between, stop or "\n")
+        return cls(before, between, stop or "\n", before)
+
+    @classmethod
+    def of_chat(cls, tokenizer: PreTrainedTokenizerBase, text: str | None, turns: bool) -> Template:
+        """Return the parts of the tokenizer's chat template, with a message of the user's.
+
+        Args:
+            tokenizer: that has it.
+            text: the message, with the field of the source.
+            turns: whether examples stand in front, as turns of the chat.
+
+        Raises:
+            XnmtError: the tokenizer has none, the message does not hold the source once, or
+                sentences do not come back from the chat template as they were.
+        """
+        if not isinstance(text, str) or text.count(SOURCE) != 1 or TARGET in text:
+            advice = f"chat needs a message with {SOURCE} once, such as 'To English: {SOURCE}'"
+            raise XnmtError(f"template {text!r}: {advice}")
+        if not getattr(tokenizer, "chat_template", None):
+            raise XnmtError("the tokenizer has no chat template; give a template, and no chat")
+        first, target, second = MARKS
+        message = text.replace("\\n", "\n")
+        chat = [("user", message.replace(SOURCE, first)), ("assistant", target),
+                ("user", message.replace(SOURCE, second))]  # fmt: skip
+        try:
+            written = tokenizer.apply_chat_template(
+                [{"role": role, "content": content} for role, content in chat],
+                tokenize=False,
+                add_generation_prompt=True,
+            )
+        except Exception as error:  # whatever a template in Jinja raises
+            raise XnmtError(f"the chat template cannot be read: {refusal(error)}") from None
+        parts = re.split("|".join(MARKS), str(written))
+        if len(parts) != 4 or [x for x in str(written) if x in MARKS] != [*MARKS]:
+            raise XnmtError("the chat template does not write each sentence of a chat once")
+        before, past, after, between = parts
+        if turns and past != between:
+            problem = f"opens a past answer by {past!r}, and the next one by {between!r}"
+            raise XnmtError(f"the chat template {problem}: give no examples")
+        ids = cut_behind(tokenizer, LETTER, after)
+        stop = str(tokenizer.decode(ids[:1]))
+        if not after.startswith(stop):
+            raise XnmtError(f"the tokenizer does not write {after!r:.60} of the chat template")
+        return cls(before, between, stop, after[len(stop) :], complete=True)
 
 
 def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
@@ -92,13 +143,19 @@ class Prompt:
     """The tokenizer's ids around source and target, and the anchors of both.
 
     Attributes:
-        before: what the model reads before the source, the tokenizer's own BOS included.
+        before: what the model reads first, the tokenizer's own BOS included.
+        shown: what follows on it before the source, where examples are columns; else nothing.
+        shown_places: of each of these its place among the source's ids, or -1 for the template's.
+        shown_slots: of each of those places its place in `shown`, or -1 for a separator.
         between: what it reads behind the source; the last of them plays BOS.
         stop: that ends the target; plays EOS.
         anchors: texts of source and target that stand before a sentence when it is cut into pieces.
     """
 
     before: list[int]
+    shown: list[int]
+    shown_places: list[int]
+    shown_slots: list[int]
     between: list[int]
     stop: int
     anchors: tuple[str, str]
@@ -109,14 +166,18 @@ class Prompt:
         tokenizer: PreTrainedTokenizerBase,
         template: Template,
         examples: Sequence[tuple[str, str]],
+        columns: Columns = "source",
     ) -> Prompt:
         """Fill a template with examples, which are cut as the sentences behind them are.
 
         Raises:
             XnmtError: the tokenizer does not cut the template where the sentences begin and end,
-                does not know a piece of it, or puts BOS before it a second time.
+                does not know a piece of it, or BOS stands before it a second time.
         """
-        special, _ = special_ids_around(tokenizer, "text")
+        if columns not in get_args(Columns):
+            choices = " or ".join(get_args(Columns))
+            raise XnmtError(f"columns {columns!r}: choose {choices}")
+        special = [] if template.complete else special_ids_around(tokenizer, "text")[0]
         between = cut_behind(tokenizer, LETTER, template.between.rstrip(" "))
         stop = cut_behind(tokenizer, LETTER, template.stop)
         if not between or not stop:
@@ -124,20 +185,68 @@ class Prompt:
             raise XnmtError(f"the tokenizer drops {lost!r} of the template")
         if not str(tokenizer.decode(stop[:1])).strip(" "):
             raise XnmtError("a blank stands behind {target} in the template; take it out")
-        before, front, target_anchor = list[int](), "", LETTER + template.between
-        for source, target in [*examples, ("", "")]:  # the last one is the sentence's own
-            before += cut_behind(tokenizer, front, template.before.rstrip(" "))
-            anchor = front + template.before
-            if source or target:
-                before += [*cut_behind(tokenizer, anchor, source), *between]
-                before += [*cut_behind(tokenizer, target_anchor, target), *stop]
-            front = LETTER + template.stop
-        if special and before[: len(special)] == special:
-            first = tokenizer.convert_ids_to_tokens(special[0])
-            raise XnmtError(f"the template begins with {first}, which the tokenizer adds itself")
-        if tokenizer.unk_token_id in (*before, *between, stop[0]):
+        # Each run of ids, and whether it is a sentence of an example.
+        runs, front, opening = [(special, False)], "", template.before
+        target_anchor = LETTER + template.between
+        for source, target in examples:
+            anchor = front + opening
+            runs += [
+                (cut_behind(tokenizer, front, opening.rstrip(" ")), False),
+                (cut_behind(tokenizer, anchor, source), True),
+                (between, False),
+                (cut_behind(tokenizer, target_anchor, target), True),
+                (stop, False),
+            ]
+            front, opening = LETTER + template.stop, template.again
+        runs.append((cut_behind(tokenizer, front, opening.rstrip(" ")), False))
+        ids = [i for run, _ in runs for i in run]
+        _refuse_second_start(tokenizer, template, special, ids)
+        if tokenizer.unk_token_id in (*ids, *between, stop[0]):
             raise XnmtError("the tokenizer does not know a piece of the template or of an example")
-        return cls([*special, *before], between, stop[0], (anchor, target_anchor))
+        # Behind the special ids and what stands before the first example.
+        first = 2 if columns == "examples" and examples else len(runs)
+        before = [i for run, _ in runs[:first] for i in run]
+        anchors = (front + opening, target_anchor)
+        return cls(before, *_lay_out(runs[first:]), between, stop[0], anchors)
+
+    @property
+    def sentences(self) -> list[list[int]]:
+        """The tokenizer's ids of the examples' sentences that are columns."""
+        runs = [list[int]()]
+        for slot in self.shown_slots:
+            if slot < 0:
+                runs.append([])
+            else:
+                runs[-1].append(self.shown[slot])
+        return runs[:-1]
+
+
+def _lay_out(runs: Sequence[tuple[list[int], bool]]) -> tuple[list[int], list[int], list[int]]:
+    """Return ids of runs, their places among the source's ids, and the slots of those places.
+
+    Each sentence of an example has the places of its ids, and one of a separator behind it.
+    """
+    shown, places, slots = list[int](), list[int](), list[int]()
+    for ids, is_sentence in runs:
+        if is_sentence:
+            places += range(len(slots), len(slots) + len(ids))
+            slots += [*range(len(shown), len(shown) + len(ids)), -1]
+        else:
+            places += [-1] * len(ids)
+        shown += ids
+    return shown, places, slots
+
+
+def _refuse_second_start(
+    tokenizer: PreTrainedTokenizerBase, template: Template, special: list[int], ids: list[int]
+) -> None:
+    """Raise an XnmtError where BOS, or what the tokenizer puts before a text, is there twice."""
+    start = special or [tokenizer.bos_token_id]
+    if start[0] is not None and ids[: 2 * len(start)] == 2 * start:
+        first = tokenizer.convert_ids_to_tokens(start[0])
+        if template.complete:
+            raise XnmtError(f"the chat template writes {first} twice; correct chat_template")
+        raise XnmtError(f"the template begins with {first}, which the tokenizer adds itself")
 
 
 def cut_behind(tokenizer: PreTrainedTokenizerBase, anchor: str, text: str) -> list[int]:
@@ -217,6 +326,15 @@ class PromptedSubwords(HubSubwords):
         self._anchor = anchor
         decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
         self._bytes = isinstance(decoder, ByteLevel)
+
+    def show(self, sentences: Sequence[Sequence[int]]) -> None:
+        """Put sentences of examples before every text; see `in_front`.
+
+        Args:
+            sentences: the tokenizer's ids of each.
+        """
+        ours = [self.ids.ours(ids) for ids in sentences]
+        self.in_front = [Tied(ids, self.words(ids)) for ids in ours]
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; what looks like a special token is an unknown word.

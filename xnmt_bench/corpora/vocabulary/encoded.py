@@ -204,7 +204,8 @@ def encode(
                     before.clear()
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
-                sides[0].write(concatenated([x for x, _ in before], pair_sides[0], following))
+                source_before = [*source.in_front, *(x for x, _ in before)]
+                sides[0].write(concatenated(source_before, pair_sides[0], following))
                 sides[1].write(
                     concatenated([y for _, y in before if context.target], pair_sides[1])
                 )

@@ -51,9 +51,11 @@ class Subwords(ABC):
 
     Attributes:
         markers: ids of markers around the mentions of a cluster; they are pieces of no word.
+        in_front: sentences that stand before every text, such as the examples of a prompt.
     """
 
     markers: frozenset[int] = frozenset()
+    in_front: Sequence[Tied] = ()
 
     @property
     @abstractmethod
