@@ -322,6 +322,21 @@ def test_benchmark_gives_the_numbers_of_the_command_line(loaded_model, system_fo
                 assert benchmark_row[name] == pytest.approx(float(row[name]), rel=1e-12), name
 
 
+def test_benchmark_takes_prefix_words_as_an_argument_and_as_a_change(loaded_model, tmp_path):
+    """Source words of `random` are the same; with the previous word Base predicts otherwise."""
+    tables = [
+        xnmt_bench.benchmark(loaded_model, PAIRS, ["random"], store=tmp_path, **options)
+        for options in ({}, {"prefix": "previous"}, {"changes": {"prefix": "previous"}})
+    ]
+    chosen, previous, changed = (
+        {r["prefix"]: r["ppl"] for r in table.arrow.to_pylist() if r["instantiation"] == "base"}
+        for table in tables
+    )
+    assert [*chosen] == ["chosen"] and [*previous] == ["previous"] and previous == changed
+    assert chosen["chosen"] != previous["previous"]
+    assert ["prefix words: previous" in repr(table) for table in tables] == [False, True, True]
+
+
 def test_benchmark_trains_judges_and_keeps_its_store(loaded_model, tmp_path):
     corpus = {"test": PAIRS, "train": PAIRS * 4}
     options = {"changes": {"proxy.training.max_epochs": 1}, "store": tmp_path}
@@ -405,6 +420,7 @@ def test_one_text_or_pair_alone_is_refused(loaded_model, pairs):
         ((PAIRS, "attention"), {}, r"should be in a list: \['attention'\]"),
         ((PAIRS, []), {}, "explainers: the list is empty"),
         ((PAIRS, ["attention"]), {"k": 0}, "k=0: should be greater"),
+        ((PAIRS, ["attention"]), {"prefix": "all"}, "prefix='all': should be 'chosen', 'none' or"),
         ((PAIRS, ["attention"]), {"changes": {"proxy.size": 1}}, "proxy.size: no such option"),
     ],
 )

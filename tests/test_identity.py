@@ -77,6 +77,7 @@ OTHER = {
     "scenario": "real",
     "learned_from": "real",
     "k": 2,
+    "prefix": "none",
     "train_sentences": 20,
     "rules.batch_tokens": 50,
     "rules.precision": "bf16",
@@ -130,8 +131,8 @@ OTHER_FILE = {
     "corpus.links": lambda path: f"{path}2",
 }
 # What is refused: of an opened system other languages than its own, and another context; of one
-# that is trained on so little more batches than a pass has.
-REFUSED = ("corpus.reversed", "nmt.context.", "nmt.training.batches")
+# that is trained on so little more batches than a pass has; beside causes other prefix words.
+REFUSED = ("corpus.reversed", "nmt.context.", "nmt.training.batches", "prefix")
 NOUNS = ["Hund dog", "Mann man", "Vogel bird", "Baum tree", "Tag day", "Brief letter"]
 VERBS = ["sieht sees", "liebt loves", "kennt knows", "sucht seeks", "findet finds"]
 
@@ -402,6 +403,7 @@ OTHER_TASKS = {
         "corpus.training.splits.train",
     ),
     "draw of sentences": (dict(metrics=["fidelity"], judges=["evalx"]), "rules.seed"),
+    "prefix words": (dict(metrics=["fidelity"], judges=["base", "own", "evalx"]), "prefix"),
     "special words": (dict(metrics=["fidelity"]), "rules.admit_special"),
     "precision of a judge": (dict(metrics=["fidelity"], judges=["evalx"]), "trainer.precision"),
 }

@@ -160,8 +160,9 @@ NO_PLACES = {
     "results": ["file/results", "loop/x"],
 }
 OPTIONS = [
-    "k=0", "k=x", "k=1.5", "k=null", "k=99", "seed=-1", "seed=1e99", "nmt.beam=0",
-    "nmt.beam=1000000", "seed=99999999999", "rules.seed=-1", "bootstrap.seed=-1", "nmt.seed=x",
+    "k=0", "k=x", "k=1.5", "k=null", "k=99", "prefix=all", "prefix=null", "seed=-1",
+    "seed=1e99", "nmt.beam=0", "nmt.beam=1000000", "seed=99999999999", "rules.seed=-1",
+    "bootstrap.seed=-1", "nmt.seed=x",
     "nmt.sizes.layers=0", "nmt.sizes.layers=99999", "nmt.sizes.heads=3", "nmt.sizes.dropout=nan",
     "nmt.sizes.dropout=1", "nmt.sizes.dimension=0", "nmt.training.learning_rate=0",
     "nmt.training.learning_rate=inf", "nmt.training.max_epochs=0", "nmt.training.patience=-1",

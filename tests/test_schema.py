@@ -153,6 +153,8 @@ def test_every_leaf_with_every_fault(choice):
         (["store="], "store=: should not be empty"),
         (["corpus.train=-5"], "corpus.train=-5: should be"),
         (["corpus=multi30k"], "corpus.root: has no value yet; give corpus.root=..."),
+        (["prefix=all"], "prefix='all': should be 'chosen', 'none' or 'previous'"),
+        (["prefix=none", "metric=[fidelity,causes]"], "prefix=none: metric=[causes] is of the"),
         (["explain_target=x"], "explain_target: needs explain=..."),
         (["explain_foil=x"], "explain_foil: needs explain=..."),
         (["metric=[aer]", "metric.aer.gold_base=3"], "metric.aer.gold_base=3: should be 0 or 1"),

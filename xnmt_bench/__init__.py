@@ -190,8 +190,8 @@ def benchmark(
             them if not given.
         judges: names, or names with their options: `base`, `own`, `evalx`, `base_tuned`, `kl`,
             `base_swapped`, `evalx_states`.
-        options: `k`, `seed`, `store` (a folder that keeps results), and `changes` to the rest of
-            the configuration; see `xnmt_bench.notebook.benchmark`.
+        options: `k`, `prefix`, `seed`, `store` (a folder that keeps results), and `changes` to
+            the rest of the configuration; see `xnmt_bench.notebook.benchmark`.
 
     Returns:
         The table, which prints and shows itself with its verdict; `to_frame()` gives its rows.

@@ -39,6 +39,7 @@ from xnmt_bench.report.summary import show as print_summary
 from xnmt_bench.report.table import csv_columns, tables
 from xnmt_bench.report.tracking import Tracker
 from xnmt_bench.report.verdict import verdict
+from xnmt_bench.rules.prefix import CHOSEN, PrefixWords
 from xnmt_bench.run import draws, measure
 from xnmt_bench.schema import check
 from xnmt_bench.store import Store, fingerprint, write_atomically
@@ -58,6 +59,7 @@ def benchmark(
     explainers: Named | Iterable[str | Explainer | type[Explainer]] = DEFAULT_EXPLAINERS,
     judges: Named | Iterable[str] = ("base",),
     k: int = 1,
+    prefix: PrefixWords = CHOSEN,
     seed: int = 0,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -71,6 +73,8 @@ def benchmark(
         explainers: names, explainers, classes of explainers, or names with their options.
         judges: the same of judges.
         k: words a side in a rule.
+        prefix: the target-prefix words of a rule: `chosen` by the explainer; `none`; or
+            `previous`, the word before, in every row.
         seed: of explainers that draw, and of judges that are trained.
         store: a folder in which results are kept and found again; a temporary one if not given.
         changes: further options by their names in the configuration, such as
@@ -91,7 +95,8 @@ def benchmark(
     with ExitStack() as stack:
         # On the same stack as the work: a temporary folder lives until the last row is read.
         folder = Path(store or stack.enter_context(tempfile.TemporaryDirectory()))
-        config = _configure(opened, splits, folder, k, seed, changes or {})
+        options = {"k": k, "prefix": prefix, "seed": seed, **(changes or {})}
+        config = _configure(opened, splits, folder, options)
         config.judge = dict(_nodes("judges", judges))
         for judge in config.judge if "train" not in splits else ():
             if load_class("judges", judge).learns_from != "nothing":
@@ -215,8 +220,6 @@ def _configure(
     model: NMTModel,
     splits: Mapping[str, Sequence[Pair]],
     folder: Path,
-    k: int,
-    seed: int,
     changes: Mapping[str, Any],
 ) -> DictConfig:
     """Return the configuration of a job on pairs, which are written as text."""
@@ -251,7 +254,6 @@ def _configure(
     # The fingerprint stands in the place of a path: the model is already open, and recipes have
     # to name it.
     config.nmt.name, config.nmt.path = type(model).__name__, model.fingerprint
-    config.k, config.seed = k, seed
     config.store, config.results = str(folder / "store"), str(folder / "results")
     # Where the model already is: a benchmark must not move the caller's weights.
     config.device = str(next(model.parameters()).device)

@@ -185,7 +185,7 @@ def evaluate(settings: Settings) -> None:
 # Options of jobs, which no report reads.
 JOB_OPTIONS = (
     *("corpus", "nmt", "judge", "proxy", "rules", "trainer"),
-    *("k", "scenario", "learned_from", "seed", "train_sentences"),
+    *("k", "prefix", "scenario", "learned_from", "seed", "train_sentences"),
 )
 
 

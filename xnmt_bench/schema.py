@@ -28,6 +28,7 @@ from xnmt_bench.pipeline.settings import (
     resolve,
 )
 from xnmt_bench.registry import GIVEN, KINDS, LISTS, load, target_of
+from xnmt_bench.rules.prefix import NONE, PREVIOUS
 from xnmt_bench.sweep import as_typed
 
 NO_TEXT = ": should be a valid string"
@@ -265,6 +266,10 @@ def _between_leaves(values: Mapping[str, Any]) -> Iterator[str]:
     # Other types are faults of their own, which another check names.
     if isinstance(k, int) and isinstance(largest, int) and 1 <= largest < k:
         yield f"k={k}: should be at most rules.largest_k, {largest}"
+    prefix = values.get("prefix")
+    if prefix in (NONE, PREVIOUS) and "causes" in (values.get("metric") or ()):
+        # Its rows have no such column, and would be of the same words under each value.
+        yield f"prefix={prefix}: metric=[causes] is of the explainer's own words; leave it out"
     yield from _outside_the_model(values)
     # It would be ignored, and a user would take the system's own translation for it.
     for name in ("explain_target", "explain_foil"):

@@ -23,7 +23,7 @@ SENTENCES = 40
 USUAL = "teacher_forcing"
 # As in conf/analysis/agreement.yaml.
 FIXED = {"instantiation": "sa", "scenario": USUAL, "learned_from": USUAL, "k": 1,
-         "alignment": "forward", "unaligned": "skip"}  # fmt: skip
+         "prefix": "chosen", "alignment": "forward", "unaligned": "skip"}  # fmt: skip
 THREE = {"a": (1.0, 9), "b": (0.5, 6), "c": (0.0, 3)}
 SENTENCE_N = np.repeat(np.arange(SENTENCES), 3)
 

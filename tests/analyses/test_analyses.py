@@ -93,8 +93,8 @@ def add_all(benchmark, **row_keys):
     for explainer, loss in LOSS.items():
         for instantiation, slope in SLOPE.items():
             benchmark.add(explainer, instantiation, loss * slope, **row_keys)
-    benchmark.add("", "nmt", 0.5, **row_keys | {"k": "", "train_sentences": "", "learned_from": "",
-                                       "seed": ""})  # fmt: skip
+    benchmark.add("", "nmt", 0.5, **row_keys | {"k": "", "prefix": "", "train_sentences": "",
+                                                      "learned_from": "", "seed": ""})  # fmt: skip
 
 
 def analysed(benchmark, *names, metrics="fidelity", **settings):
@@ -515,7 +515,7 @@ def kinds(benchmark, link=None, folder=None, **columns):
     return {"facets": path}
 
 
-NMT_ROW = {"k": "", "train_sentences": "", "learned_from": "", "seed": ""}
+NMT_ROW = {"k": "", "prefix": "", "train_sentences": "", "learned_from": "", "seed": ""}
 
 
 def test_perplexity_by_the_kind_of_decision(tmp_path):

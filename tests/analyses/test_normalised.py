@@ -15,8 +15,8 @@ from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 
 SENTENCES = 200
-NMT = {"explainer": "", "instantiation": "nmt", "k": "", "seed": "", "train_sentences": "",
-       "learned_from": ""}  # fmt: skip
+NMT = {"explainer": "", "instantiation": "nmt", "k": "", "prefix": "", "seed": "",
+       "train_sentences": "", "learned_from": ""}  # fmt: skip
 
 
 def made(results, log_p, test_set="toy test", **identity):

@@ -136,7 +136,7 @@ def test_other_numbers_of_the_same_row_are_named(tmp_path):
 def test_a_row_without_a_number_stands_there(tmp_path):
     results = make_results(tmp_path / "results")
     identity = SYSTEM | {
-        "explainer": "alti", "k": 1, "scenario": "teacher_forcing", "seed": 1,
+        "explainer": "alti", "k": 1, "prefix": "chosen", "scenario": "teacher_forcing", "seed": 1,
         "learned_from": "teacher_forcing", "instantiation": "base", "train_sentences": 900,
     }  # fmt: skip
     measured(Fidelity(), results, identity, "n/a")

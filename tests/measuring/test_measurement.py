@@ -161,7 +161,7 @@ def test_the_order_of_writing_does_not_matter(tmp_path):
     rows = family([1.3, 1.1, 1.2], [3, 1, 2])
     rows += [
         {"instantiation": "base", "seed": ""},
-        {"instantiation": "unigram", "explainer": "", "k": "", "seed": ""},
+        {"instantiation": "unigram", "explainer": "", "k": "", "prefix": "", "seed": ""},
         {"loss": "n/a", "explainer": "random"},
     ]
     tables = []

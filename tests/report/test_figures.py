@@ -40,7 +40,7 @@ def test_the_figure_shows_every_number(tmp_path):
     numbers = {("attention", "base"): 8.0, ("attention", "sa"): 7.0,
                ("random", "base"): 30.0, ("random", "sa"): 20.0}  # fmt: skip
     rows = [row(explainer, kind, ppl) for (explainer, kind), ppl in numbers.items()]
-    rows.append(row("", "unigram", 99.0, k="", seed=""))
+    rows.append(row("", "unigram", 99.0, k="", prefix="", seed=""))
     rows.append(row("attention", "comb", 7.0, derived=True))  # already drawn as what was chosen
     figure = drawn(Fidelity(), rows)
     [ax] = figure.axes

@@ -31,8 +31,8 @@ def test_panels_hold_each_explainers_seeds():
     assert panel.ranked("sa") == ["b", "a"]
     assert panel.condition == {
         "corpus": "toy", "lang_pair": "en-de", "nmt": "transformer", "model": "m0", "k": 1,
-        "scenario": "teacher_forcing", "learned_from": "teacher_forcing", "train_sentences": 900,
-        "settings": "",
+        "prefix": "chosen", "scenario": "teacher_forcing", "learned_from": "teacher_forcing",
+        "train_sentences": 900, "settings": "",
     }  # fmt: skip
 
 
@@ -70,8 +70,9 @@ def test_trainings_of_other_options_are_not_pooled():
 
 @pytest.mark.parametrize(
     "other",
-    [{"k": 2}, {"scenario": "real"}, {"learned_from": "real"}, {"train_sentences": 90},
-     {"corpus": "other"}, {"lang_pair": "de-en"}, {"nmt": "rnn"}, {"model": "m1"}],
+    [{"k": 2}, {"prefix": "none"}, {"scenario": "real"}, {"learned_from": "real"},
+     {"train_sentences": 90}, {"corpus": "other"}, {"lang_pair": "de-en"}, {"nmt": "rnn"},
+     {"model": "m1"}],
 )  # fmt: skip
 def test_what_is_not_compared_stands_in_panels_of_its_own(other):
     built = panels(Fidelity(), [row(), row(**other)])
@@ -130,7 +131,10 @@ def test_the_same_row_with_fewer_settings_is_no_further_seed():
 
 
 def test_references_are_of_every_training():
-    nothing = {"explainer": "", "k": "", "seed": "", "learned_from": "", "train_sentences": ""}
+    nothing = {
+        "explainer": "", "k": "", "prefix": "", "seed": "", "learned_from": "",
+        "train_sentences": "",
+    }  # fmt: skip
     references = [trained(1.5, n, instantiation="nmt", **nothing) for n in (0, 1)]
     [panel] = panels(Fidelity(), [trained(3.0, 0), trained(5.0, 1), *references])
     assert panel.references == {"nmt": references}
@@ -152,7 +156,7 @@ def test_rows_of_some_decisions_are_a_block_of_their_own():
 
 
 def test_references_stand_beside_every_panel_that_they_know_nothing_against():
-    nothing = {"explainer": "", "k": "", "seed": ""}
+    nothing = {"explainer": "", "k": "", "prefix": "", "seed": ""}
     nmt = row(1.5, instantiation="nmt", learned_from="", train_sentences="", **nothing)
     unigram = row(50.0, instantiation="unigram", **nothing)
     rows = [row(), row(k=2), row(train_sentences=90), row(scenario="real"), row(model="m1")]

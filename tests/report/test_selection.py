@@ -44,7 +44,7 @@ def rows(tmp_path_factory):
         write("near", HARD - 0.5 + 0.01 * RNG.standard_normal(SENTENCES), **own)
         write("lexicon", HARD, **own, blind=True)
         write("random", HARD - 1, **own, blind=True)
-    write("", HARD + 3, instantiation="nmt", seed="", k="", train_sentences="")
+    write("", HARD + 3, instantiation="nmt", seed="", k="", prefix="", train_sentences="")
     return collect(METRIC, folder, DRAWS)
 
 

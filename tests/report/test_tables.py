@@ -176,7 +176,7 @@ def test_rows_of_unlike_versions_have_a_note():
 
 
 def test_references_are_notes_and_generated_data_is_called_so():
-    references = {"explainer": "", "k": "", "seed": ""}
+    references = {"explainer": "", "k": "", "prefix": "", "seed": ""}
     rows = [
         row(),
         row(50.0, instantiation="unigram", **references),
@@ -196,7 +196,7 @@ def test_references_are_notes_and_generated_data_is_called_so():
 
 
 def test_a_reference_of_another_scenario_says_so():
-    rows = [row(), row(1.5, instantiation="nmt", explainer="", k="", scenario="real")]
+    rows = [row(), row(1.5, instantiation="nmt", explainer="", k="", prefix="", scenario="real")]
     assert any("PPL 1.50 for nmt, real" in note for note in summarise(rows).notes)
 
 
@@ -226,7 +226,7 @@ def test_csv_has_exactly_the_columns(tmp_path):
     with (tmp_path / "fidelity.csv").open(newline="") as file:
         header, *lines = csv.reader(file)
     assert header == csv_columns(metric) == [
-        *("corpus", "lang_pair", "nmt", "explainer", "k", "scenario", "learned_from"),
+        *("corpus", "lang_pair", "nmt", "explainer", "k", "prefix", "scenario", "learned_from"),
         *("instantiation", "seed", "train_sentences", "model", "ppl", "ppl_low", "ppl_high"),
         *(
             f"{name}{end}"

@@ -29,6 +29,7 @@ SYSTEM = {"corpus": "toy", "lang_pair": "en-de", "nmt": "transformer"}
 FIDELITY = SYSTEM | {
     "explainer": "attention",
     "k": 1,
+    "prefix": "chosen",
     "scenario": "teacher_forcing",
     "learned_from": "teacher_forcing",
     "instantiation": "fn",

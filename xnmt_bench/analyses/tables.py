@@ -11,7 +11,7 @@ from xnmt_bench.report.panels import Distinction, Panel, distinguish
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 # Columns in which rows of one table may differ besides those that its title names.
-FURTHER = ("scenario", "learned_from", "train_sentences", "model", SETTINGS)
+FURTHER = ("prefix", "scenario", "learned_from", "train_sentences", "model", SETTINGS)
 
 
 def varying_words(

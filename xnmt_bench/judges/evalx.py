@@ -19,6 +19,7 @@ from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.judges.trained_proxy import HELD_OUT, TrainedProxy, held_out
 from xnmt_bench.measuring.metric import Column, ratio
 from xnmt_bench.options import Count
+from xnmt_bench.rules.prefix import CHOSEN
 from xnmt_bench.rules.table import sentence_starts
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,10 @@ class EvalX(TrainedProxy):
                 "judge.evalx.leak needs judge.evalx.sentences=null: the proxies that it compares "
                 "have to learn from the same sentences"
             )
+        if leak and rules.prefix != CHOSEN:
+            # Random words have a prefix at almost every step, so that most of such a leak would be
+            # that the proxy learns to do without one.
+            raise XnmtError("judge.evalx.leak needs prefix=chosen: it is of the explainer's choice")
         self.sentences, self.leak = sentences, leak
 
     @property

@@ -154,6 +154,8 @@ class Judge(Lazy, ABC):
         if self.learns_from == "rules":
             recipe["training_rules"] = self.rules.training_artefact
             recipe["train_sentences"] = self.rules.train_sentences
+            if self.rules.other_prefix:  # the tested rules have the name `prefix` in a recipe
+                recipe["training_prefix"] = self.rules.prefix
         # Only labels: rules of another explainer leave such a judge, and its artefact, unchanged.
         elif self.learns_from == "labels":
             recipe["labels"] = self.rules.training_labels(self.rules.train_sentences)
@@ -211,7 +213,7 @@ class Judge(Lazy, ABC):
     def _tested_on(self) -> dict[str, Any]:
         rules = self.rules
         if self.sees_rule:
-            return {"rules": rules.test_artefact, "k": rules.k}
+            return rules.tested_view
         # The decisions are the same under every explainer, and so is what is predicted of them.
         return rules.decisions.decided("test", rules.scenario)
 

@@ -29,7 +29,7 @@ class NMT(Judge):
 
     def row_keys(self) -> dict[str, Any]:
         """Return the columns of its row; nothing about rules or training matters to it."""
-        keys = ("explainer", "k", "seed", "train_sentences", "learned_from")
+        keys = ("explainer", "k", "prefix", "seed", "train_sentences", "learned_from")
         return {"instantiation": self.name} | dict.fromkeys(keys, "")
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:

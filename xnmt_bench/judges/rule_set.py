@@ -17,6 +17,7 @@ from xnmt_bench.lazy import Lazy
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import REAL, Scenario
+from xnmt_bench.rules.prefix import CHOSEN, with_prefix
 from xnmt_bench.rules.table import (
     Rules,
     all_rules,
@@ -31,11 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class RuleSet(Lazy):
-    """The rules of a job's explainer at the job's k; nothing is extracted before it is read.
+    """The rules of a job's explainer, as the job reads them; nothing is extracted before that.
 
     Attributes:
         job: whose system and explainer.
         k: words a side.
+        prefix: the target-prefix words of its rules; see `rules.prefix`.
         seed: of every judge that is trained.
         system: the NMT system, whose model some judges ask.
         store: where what judges learn and say is kept.
@@ -46,12 +48,23 @@ class RuleSet(Lazy):
 
     def __init__(self, job: Job) -> None:
         self.job, self._settings, self.k = job, job.settings, job.settings.k
+        self.prefix = job.settings.prefix
         self.seed, self.proxy = job.settings.seed, job.settings.proxy
         self.system, self.store, self.trainer = job.system, job.store, job.options
         self.scenario: Scenario = job.settings.scenario
         self.learned_from: Scenario = job.settings.learned_from
         self.explained = job.explained
         self.decisions = job.explained.decisions
+
+    @property
+    def other_prefix(self) -> dict[str, Any]:
+        """What of `prefix` decides results; empty where the explainer chooses."""
+        return {} if self.prefix == CHOSEN else {"prefix": self.prefix}
+
+    @property
+    def tested_view(self) -> dict[str, Any]:
+        """What decides the rules that judges are tested on: a part of recipes."""
+        return {"rules": self.test_artefact, "k": self.k, **self.other_prefix}
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -79,11 +92,17 @@ class RuleSet(Lazy):
     def test(self) -> Rules:
         """The test set's rules; raises what `test_artefact` does."""
         # Read once: every judge of the job goes over them, and a test set fits into memory.
-        return all_rules(self.test_artefact.path, EVALUATED, self.k)
+        return self._view(all_rules(self.test_artefact.path, EVALUATED, self.k), self.test_split)
 
     def test_shard(self, number: int) -> Rules:
         """Return the rules of one shard of the test set."""
-        return read_rules(shards(self.test_artefact.path, EVALUATED)[number], self.k)
+        rules = read_rules(shards(self.test_artefact.path, EVALUATED)[number], self.k)
+        return self._view(rules, self.test_split)
+
+    def _view(self, rules: Rules, split: EncodedSplit) -> Rules:
+        """Return stored rules of a split with the configured prefix words."""
+        admit_special = self._settings.rules.admit_special
+        return with_prefix(rules, self.prefix, split, admit_special)
 
     @property
     def test_split(self) -> EncodedSplit:
@@ -167,8 +186,10 @@ class RuleSet(Lazy):
 
         Decisions that the explainer leaves out are not among them; see `learnable`.
         """
+        split = self.decisions.split("train", self.learned_from)
         for path, learnt_N in self._training_shards():
-            yield read_rules(path, self.k).take(np.flatnonzero(learnt_N))
+            rules = read_rules(path, self.k).take(np.flatnonzero(learnt_N))
+            yield self._view(rules, split)
 
     @property
     def learnt(self) -> np.ndarray:

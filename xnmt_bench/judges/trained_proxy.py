@@ -187,8 +187,9 @@ class RuleProxy(TrainedProxy):
     learns_from: ClassVar[LearnsFrom] = "rules"
 
     def learning_recipe(self) -> dict[str, Any]:
-        """Return the explainer's rules of the training sentences, and how many count."""
-        return {"rules": self.rules.training_artefact, "train_sentences": self.train_sentences}
+        """Return the explainer's rules of the training sentences, how many count, their view."""
+        rules = {"rules": self.rules.training_artefact, "train_sentences": self.train_sentences}
+        return rules | self.rules.other_prefix
 
     def made_by(self) -> dict[str, str]:
         """Return the fingerprints of the trained proxy and of the rules that it learnt from."""

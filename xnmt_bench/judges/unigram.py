@@ -27,7 +27,7 @@ class Unigram(Judge):
 
     def row_keys(self) -> dict[str, Any]:
         """Return the columns of its row; explainer, k and seed do not matter to it."""
-        return {"instantiation": self.name, "explainer": "", "k": "", "seed": ""}
+        return {"instantiation": self.name, "explainer": "", "k": "", "prefix": "", "seed": ""}
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log P of each label, and whether it is the most frequent label."""

@@ -24,6 +24,7 @@ from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import Count, Few, Positive, Rate, Seed, Size, Text, Texts, like
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
+from xnmt_bench.rules.prefix import PrefixWords
 
 Value = TypeVar("Value")
 MISSING = "???"  # of an option without a default, until it is given
@@ -249,6 +250,7 @@ class JobSettings:
     scenario: Scenario
     learned_from: Scenario
     k: Few
+    prefix: PrefixWords
     seed: Seed
     train_sentences: Count | None
     bootstrap: BootstrapSettings

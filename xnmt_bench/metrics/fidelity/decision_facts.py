@@ -20,6 +20,7 @@ from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.rules.decision_kinds import facets
 from xnmt_bench.rules.density import Density, stored_density
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING
+from xnmt_bench.rules.prefix import NONE
 from xnmt_bench.rules.sample import write_sample
 from xnmt_bench.rules.states import write_states
 from xnmt_bench.rules.table import write_relevance, write_rules
@@ -43,11 +44,6 @@ class TestDecisions:
         """What decides the decisions, under every explainer."""
         return self.rules.decisions.decided(EVALUATED, self.rules.scenario)
 
-    @property
-    def _of_rules(self) -> dict[str, Any]:
-        """What decides the rules of the decisions."""
-        return {"rules": self.rules.test_artefact, "k": self.rules.k}
-
     def _write(self, path: Path, **columns: np.ndarray) -> None:
         """Write a row for each test decision."""
         rules = self.rules.test
@@ -66,10 +62,12 @@ class TestDecisions:
             if self.rules.scenario != REAL:  # the gold is of the reference's words
                 sentences = self._job.corpus.sentences(EVALUATED)
                 counts_U6 = hit_at_k(sentences, self.rules.test_split, self.rules.test)
+            if counts_U6 is not None and self.rules.prefix == NONE:
+                counts_U6[:, 2:4] = 0  # a side that rules do not have is not missed
             # An empty table means "no gold", so that it is not looked for again.
             np.save(folder / HITS_FILE, np.zeros((0, 6)) if counts_U6 is None else counts_U6)
 
-        artefact = self._job.store.stage("hits", work, version=3, **self._of_rules)
+        artefact = self._job.store.stage("hits", work, version=3, **self.rules.tested_view)
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
@@ -91,7 +89,7 @@ class TestDecisions:
             # As large as all states, and of no use once the divergences are known.
             states_path.unlink()
 
-        recipe = self._of_rules | {"judge_version": judge.version} | judge.recipe()
+        recipe = self.rules.tested_view | {"judge_version": judge.version} | judge.recipe()
         artefact = self._job.store.stage("kl", work, version=2, **recipe)
         return read_table(artefact.path / KL_FILE, ["kl"])["kl"].to_numpy()
 
@@ -108,7 +106,7 @@ class TestDecisions:
             write_rules(self.rules.test.take(browsed), folder / RULES_FILE)
             write_relevance(self.rules.test_artefact.path, "test", count, folder / RELEVANCE_FILE)
 
-        recipe = self._of_rules | {"sample": count}
+        recipe = self.rules.tested_view | {"sample": count}
         folder = self._job.store.stage("browsed", work, version=2, **recipe).path
         return {"browsed_rules": folder / RULES_FILE, "browsed_relevance": folder / RELEVANCE_FILE}
 

@@ -39,7 +39,8 @@ class RuleDensity(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line an explainer, the densest first."""
-        # k, the scenario of the test and the size of a proxy's training leave the rules unchanged.
+        # k, the prefix words that judges see, the scenario of the test and the size of a proxy's
+        # training leave the stored rules unchanged.
         by_explainer: dict[tuple[str, ...], dict[str, tuple[Measurement, Panel]]] = {}
         for panel in panels:
             for name, m in panel.measurements():
@@ -67,7 +68,8 @@ class RuleDensity(Analysis):
                 rows.append(dict(zip((*identity, *measured), values, strict=True)))
         # Names break ties, so that the order is the same on every run.
         rows.sort(key=lambda row: (*_system(row), row["unique"], row["explainer"]))
-        distinction = distinguish(list(systems.values()), but=("k", "scenario", "train_sentences"))
+        views = ("k", "prefix", "scenario", "train_sentences")
+        distinction = distinguish(list(systems.values()), but=views)
         texts = dict(zip(systems, distinction.texts, strict=True))
         heads = ("rules", "unique", *BIN_NAMES)
         summary = listed(

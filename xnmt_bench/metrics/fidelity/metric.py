@@ -43,6 +43,7 @@ from xnmt_bench.options import Count
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load
 from xnmt_bench.rules.extract import TEACHER_FORCING
+from xnmt_bench.rules.prefix import CHOSEN
 from xnmt_bench.rules.table import ERROR
 
 REFERENCES: tuple[type[Judge], ...] = (Unigram, NMT)
@@ -83,6 +84,7 @@ class Fidelity(SumMetric):
     keys = (
         Key("explainer", "explainer"),
         Key("k", "k", "k = {}"),
+        Key("prefix", "prefix words", "prefix words: {}", CHOSEN),
         Key("scenario", "scenario", usual=TEACHER_FORCING),
         Key("learned_from", "learned from", "learned from {}", TEACHER_FORCING, shared=True),
         Key("instantiation", "instantiation"),
@@ -135,7 +137,8 @@ class Fidelity(SumMetric):
         decisions, judges = TestDecisions(rules), configured_judges(rules)
         # Whole distributions cost a pass over the vocabulary, so only the judge `kl` asks for them.
         compare_distributions = any(judge.learns_from == "distributions" for judge in judges)
-        keys = {"k": rules.k, "scenario": rules.scenario, "learned_from": rules.learned_from}
+        options = ("k", "prefix", "scenario", "learned_from")
+        keys = {name: getattr(rules, name) for name in options}
 
         def plan(judge: Judge, make: Any, further: Callable[[], Further]) -> PlannedRow:
             stages = lambda: [judge.judged]  # noqa: E731
