@@ -10,7 +10,7 @@ import torch
 from support.configurations import configure, overrides
 from support.fairseq_models import open_fixture
 from support.paths import DATA, ROOT
-from support.systems import batch_of, double
+from support.systems import batch_of, double, trained
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers import alti, value_zeroing
@@ -25,12 +25,13 @@ FAIRSEQ = ROOT / "tests" / "fixtures" / "fairseq"
 SYSTEMS = ("transformer", "transformer_pre_norm")
 
 
-@pytest.fixture(scope="module", params=["native", *SYSTEMS])
-def model_and_pair(request, transformer):
+@pytest.fixture(scope="module", params=["native", "decoder_only", *SYSTEMS])
+def model_and_pair(request, transformer, workplace):
     """A model in float64, and a labelled batch of two sentences."""
-    if request.param == "native":
-        model = double(transformer.system.model)
-        batch = batch_of(transformer.texts.split("test"), range(2))
+    if request.param in ("native", "decoder_only"):
+        job = transformer if request.param == "native" else trained("decoder_only", workplace)
+        model = double(job.system.model)
+        batch = batch_of(job.texts.split("test"), range(2))
     else:
         model = double(open_fixture(request.param))
         batch = Batch.collate([([6, 9, 62, 74, 3], [22, 94, 112, 3]), ([9, 6, 3], [9, 62, 3])])
@@ -39,17 +40,23 @@ def model_and_pair(request, transformer):
 
 def blocks_of(model, batch):
     blocks = model.attention_blocks(batch)
-    return [*blocks.encoder, *(block for pair in blocks.decoder for block in pair)]
+    return [*blocks.encoder, *(block for layer in blocks.decoder for block in layer)]
+
+
+def bias_of(block):
+    """The output layer's bias, of zeros where there is none."""
+    bias = block.out.bias
+    return torch.zeros_like(block.input_BQD[0, 0]) if bias is None else bias
 
 
 def test_vectors_residual_and_bias_are_the_blocks_output(model_and_pair):
     for block in blocks_of(*model_and_pair):
-        added = block.vectors().sum(2) + block.out.bias
+        added = block.vectors().sum(2) + bias_of(block)
         summed = block.input_BQD + added
         torch.testing.assert_close(summed, block.summed_BQD, rtol=0, atol=1e-10)
         parts = torch.cat(
             [block.vectors(), block.input_BQD[:, :, None],
-             block.out.bias.expand_as(block.input_BQD)[:, :, None]], dim=2
+             bias_of(block).expand_as(block.input_BQD)[:, :, None]], dim=2
         )  # fmt: skip
         output = block.normed(parts).sum(2)
         if block.norm is not None:
@@ -67,18 +74,24 @@ def test_the_blocks_are_those_of_the_pass_itself(model_and_pair):
     encoder = model.encoder_attention(source_BSD, batch.layout)
     for layer, block in enumerate(blocks.encoder):
         torch.testing.assert_close(block.weights_BHQK, encoder[:, layer], rtol=0, atol=1e-12)
-    for layer, (self_attention, cross) in enumerate(blocks.decoder):
-        for block, expected in (
-            (self_attention, weights.prefix_BLHTT),
-            (cross, weights.cross_BLHTS),
+    source, inputs = batch.source_BS.shape[1], slice(-batch.target_BT.shape[1], None)
+    for layer, (self_attention, *cross) in enumerate(blocks.decoder):
+        own = self_attention.weights_BHQK
+        if not cross:  # one sequence: the source, and behind it the inputs
+            torch.testing.assert_close(own[:, :, :source, :source], encoder[:, layer])
+        to_source = cross[0].weights_BHQK if cross else own[:, :, inputs, :source]
+        for actual, expected in (
+            (own[:, :, inputs, inputs], weights.prefix_BLHTT),
+            (to_source, weights.cross_BLHTS),
         ):
-            torch.testing.assert_close(block.weights_BHQK, expected[:, layer], rtol=0, atol=1e-12)
+            torch.testing.assert_close(actual, expected[:, layer], rtol=0, atol=1e-12)
 
 
 def test_attention_norm_is_the_length_of_a_words_vector(model_and_pair):
     """Head by head, word by word; all heads, and the second alone."""
     model, batch = model_and_pair
-    _, cross = model.attention_blocks(batch).decoder[0]
+    blocks = model.attention_blocks(batch)
+    cross, start = blocks.decoder[0][-1], blocks.inputs.start or 0  # of the inputs
     together, second = (
         load_explainer("attention_norm", layer=0, heads=heads).relevance(model, batch).source_BTS
         for heads in ("all", 1)
@@ -89,7 +102,7 @@ def test_attention_norm_is_the_length_of_a_words_vector(model_and_pair):
             for head, values_KE in enumerate(cross.values_BHKE[0]):
                 width = values_KE.shape[1]
                 mapped = cross.out.weight[:, head * width : (head + 1) * width] @ values_KE[word]
-                vectors.append(cross.weights_BHQK[0, head, step, word] * mapped)
+                vectors.append(cross.weights_BHQK[0, head, start + step, word] * mapped)
             expected = (float(sum(vectors).norm()), float(vectors[1].norm()))
             shown = (float(together[0, step, word]), float(second[0, step, word]))
             assert shown == pytest.approx(expected)

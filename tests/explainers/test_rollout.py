@@ -3,6 +3,7 @@
 import pytest
 
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.registry import load_explainer
 
 
@@ -67,6 +68,7 @@ def test_rollout_equals_a_walk_and_its_rows_sum_to_1(transformer_and_batch):
 def test_a_model_without_a_stack_of_attention_is_not_applicable(transformer_and_batch):
     class Recurrent:
         one_stack = False
+        attention_layers = NMTModel.attention_layers
 
     with pytest.raises(NotApplicable, match="whose layers are one stack of attention"):
         load_explainer("rollout").relevance(Recurrent(), transformer_and_batch[1])

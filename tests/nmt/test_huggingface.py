@@ -228,23 +228,23 @@ def test_shares_and_those_of_the_frame_sum_to_1(model, pairs, name, monkeypatch)
     model, kept = double(model), {}
     of_words = Blocks.of_words
 
-    def note(blocks, from_source, from_input):
-        kept.update(source=from_source, inputs=from_input)
-        return of_words(blocks, from_source, from_input)
+    def note(blocks, from_states):
+        kept["states"] = from_states
+        return of_words(blocks, from_states)
 
     monkeypatch.setattr(Blocks, "of_words", note)
     batch, _ = decide(model, Batch.collate(pairs[-1:]))
     relevance = load_explainer(name).relevance(model, batch)
-    total = kept["source"].sum(-1) + kept["inputs"].sum(-1)
+    # Of the last decoder layer, which is the default.
+    total = kept["states"].sum(-1)
     torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=1e-9)
     before, framed = len(model.before_source), len(model.before_target) - 1
     words, steps = len(pairs[-1][0]), len(pairs[-1][1])
-    # Of the last decoder layer, which is the default.
-    source_TS = kept["source"][0, -1, framed:, before : before + words]
-    assert torch.equal(relevance.source_BTS[0], source_TS)
-    assert kept["source"].shape[-1] == words + before + len(model.after_source)
+    rows_TX, encoded = kept["states"][0, framed:], words + before + len(model.after_source)
+    assert torch.equal(relevance.source_BTS[0], rows_TX[:, before : before + words])
+    assert rows_TX.shape[1] == encoded + framed + steps
     # Word 0 is input 1, behind the frame and BOS.
-    last = kept["inputs"][0, -1, -1, framed + 1 :]
+    last = rows_TX[-1, encoded + framed + 1 :]
     assert torch.equal(relevance.prefix_BTT[0, -1, : steps - 1], last)
 
 

@@ -44,7 +44,7 @@ def build(family: str, folder: Path, texts: tuple[list[str], list[str]], **chang
     config = AutoConfig.for_model(
         family, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        **{"vocab_size": len(tokenizer)} | SIZES | CONFIGS[family] | changes,
+        **{"vocab_size": len(tokenizer)} | SIZES | CONFIGS.get(family, {}) | changes,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():

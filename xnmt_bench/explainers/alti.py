@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xnmt_bench.explainers.inside import BlockExplainer
+from xnmt_bench.explainers.inside import BlockExplainer, Mix, roll_out
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 
 
@@ -15,9 +15,10 @@ class Alti(BlockExplainer):
     A block's output y is a sum of transformed vectors, one of each state that it reads, the
     residual among them. What j contributes is max(0, |y| - |y - T_j|) in the l1 norm, as a share of
     the sum over j. Shares are multiplied through the layers, the encoder's into attention to the
-    source. Each row sums to 1, over source words, EOS and inputs, BOS included, and ids that a
-    model itself puts around a sentence. Feed-forward blocks, a last norm and the norms inside a
-    pre-norm layer stand outside, as in the paper. Labels play no part.
+    source; those of a decoder-only model over all that it reads. Each row sums to 1, over source
+    words, EOS and inputs, BOS included, and ids that a model itself puts around a sentence.
+    Feed-forward blocks, a last norm and the norms inside a pre-norm layer stand outside, as in the
+    paper. Labels play no part.
 
     Args:
         layer: the decoder layer whose blocks are the last ones, counted from 0, negative from the
@@ -31,37 +32,24 @@ class Alti(BlockExplainer):
 
     papers = ("ferrando2022alti", "ferrando2022towards")
 
-    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
-        """Roll contributions through encoder and decoder."""
-        states_BSD = blocks.encoder[0].input_BQD
-        source_BSS = torch.eye(states_BSD.shape[1]).to(states_BSD)
-        for block in blocks.encoder:
-            source_BSS = self._own_side(block) @ source_BSS
-        first = blocks.decoder[0][0].input_BQD
-        from_input_BTT = torch.eye(first.shape[1]).to(first).expand(len(first), -1, -1)
-        # Decoder inputs hold nothing of the source before the first cross-attention.
-        from_source_BTS = first.new_zeros(*first.shape[:2], states_BSD.shape[1])
-        by_layer: list[tuple[Tensor, Tensor]] = []
-        for to_itself, cross in blocks.decoder:
-            own_BTT = self._own_side(to_itself)
-            # Of what is attended to and, last, of the residual.
-            parts = [cross.vectors(self.heads), cross.input_BQD[:, :, None]]
-            cross_BTX = _shares(cross, torch.cat(parts, dim=2))
-            to_source_BTS, residual_BT1 = cross_BTX[..., :-1], cross_BTX[..., -1:]
-            from_source_BTS = residual_BT1 * (own_BTT @ from_source_BTS)
-            from_source_BTS = from_source_BTS + to_source_BTS @ source_BSS
-            from_input_BTT = residual_BT1 * (own_BTT @ from_input_BTT)
-            by_layer.append((from_source_BTS, from_input_BTT))
-        from_source_BLTS, from_input_BLTT = (torch.stack(x, 1) for x in zip(*by_layer, strict=True))
-        return from_source_BLTS, from_input_BLTT
+    def score_layers(self, blocks: Blocks[AttentionBlock]) -> Tensor:
+        """Roll contributions out."""
+        return roll_out(blocks.map(self._mix_own_side, self._mix_encoder))
 
-    def _own_side(self, block: AttentionBlock) -> Tensor:
-        """Return the contributions of self-attention's states, (B, Q, Q), each one's own too."""
+    def _mix_own_side(self, block: AttentionBlock) -> Mix:
+        """Return the contributions of self-attention's states, each one's own too."""
         vectors_BQKD = block.vectors(self.heads)
-        diagonal = torch.arange(vectors_BQKD.shape[1])
+        queries, keys = vectors_BQKD.shape[1:3]
+        query_Q = torch.arange(queries)
         # The residual is the state's own, so it adds to what the state brings to itself.
-        vectors_BQKD[:, diagonal, diagonal] += block.input_BQD
-        return _shares(block, vectors_BQKD)
+        vectors_BQKD[:, query_Q, query_Q + keys - queries] += block.input_BQD
+        return Mix(0.0, _shares(block, vectors_BQKD))
+
+    def _mix_encoder(self, block: AttentionBlock) -> Mix:
+        """Return the contributions of the encoder's states, and of the residual."""
+        parts = [block.vectors(self.heads), block.input_BQD[:, :, None]]
+        shares_BQX = _shares(block, torch.cat(parts, dim=2))
+        return Mix(shares_BQX[..., -1:], shares_BQX[..., :-1])
 
 
 def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:

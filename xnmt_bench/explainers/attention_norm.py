@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.explainers.inside import BlockExplainer
-from xnmt_bench.nmt.blocks import Blocks
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 
 
 class AttentionNorm(BlockExplainer):
     """The norm of a word's weighted and mapped value vector (Kobayashi et al. 2020, Eq. 5).
 
     A great weight on a short vector brings little. Source words by attention to the source, prefix
-    words by the decoder's self-attention.
+    words by the decoder's self-attention; in a decoder-only model one attention has both.
 
     Args:
         layer: which layer, counted from 0, negative from the end; None for the mean of all.
@@ -28,11 +28,11 @@ class AttentionNorm(BlockExplainer):
     papers = ("kobayashi2020",)
     attends: ClassVar[bool] = True
 
-    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
+    def score_layers(self, blocks: Blocks[AttentionBlock]) -> Tensor:
         """Return norms."""
-        # A layer has its self-attention first and its attention to the source second.
-        of_input_BLTT, of_source_BLTS = (
-            torch.stack([block.vectors(self.heads).norm(dim=-1) for block in side], dim=1)
-            for side in zip(*blocks.decoder, strict=True)
-        )
-        return of_source_BLTS, of_input_BLTT
+        # Columns of the encoder's states come first, and a layer's self-attention does too.
+        by_layer = [
+            torch.cat([block.vectors(self.heads).norm(dim=-1) for block in layer[::-1]], dim=-1)
+            for layer in blocks.decoder
+        ]
+        return torch.stack(by_layer, dim=1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from xnmt_bench.explainers.inside import AllOrOne, BlockExplainer
-from xnmt_bench.explainers.rollout import roll_out
+from xnmt_bench.explainers.inside import AllOrOne, BlockExplainer, Mix, roll_out
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 
 
@@ -31,18 +30,16 @@ class ValueZeroing(BlockExplainer):
 
     papers = ("mohebbi2023",)
 
-    def score_layers(self, blocks: Blocks) -> tuple[Tensor, Tensor]:
-        """Roll the blocks' scores through encoder and decoder."""
-        encoder = [self._shares(block) for block in blocks.encoder]
-        decoder = [(self._shares(block), self._shares(cross)) for block, cross in blocks.decoder]
-        return roll_out(encoder, decoder)
+    def score_layers(self, blocks: Blocks[AttentionBlock]) -> Tensor:
+        """Roll the blocks' scores out."""
+        return roll_out(blocks.map(self._mix))
 
-    def _shares(self, block: AttentionBlock) -> Tensor:
-        """Return how much the output turns without each state's value, as shares (B, Q, K)."""
+    def _mix(self, block: AttentionBlock) -> Mix:
+        """Return as shares how much the output turns without each state's value."""
         turned_BQK = scores(block, self.heads)
         sum_BQ1 = turned_BQK.sum(-1, keepdim=True)
         # A row of zeros stays one, since 0 / 0 would mark its words as absent.
-        return turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0)
+        return Mix(0.5, turned_BQK / sum_BQ1.where(sum_BQ1 > 0, 1.0) / 2)
 
 
 def scores(block: AttentionBlock, heads: AllOrOne = "all") -> Tensor:
@@ -52,13 +49,7 @@ def scores(block: AttentionBlock, heads: AllOrOne = "all") -> Tensor:
         block: one attention block.
         heads: out of which heads a value is taken: `all`, or one of them.
     """
-    vectors_BQKD = block.vectors(heads)
-    # The block is a sum over states, so leaving one out is a subtraction and no further pass.
-    without_BQKD = block.summed_BQD[:, :, None] - vectors_BQKD
-    if block.norm is not None:
-        without_BQKD = block.norm(without_BQKD)
     # Half the squared distance of unit vectors is 1 - cosine, and small angles keep their digits.
     output_BQ1D = F.normalize(block.output_BQD, dim=-1)[:, :, None]
-    turned_BQK = (F.normalize(without_BQKD, dim=-1) - output_BQ1D).square().sum(-1) / 2
-    # A state that gets no attention turns nothing; rounding would leave a little.
-    return turned_BQK * (vectors_BQKD != 0).any(-1)
+    turned_BQKD = F.normalize(block.without_values(heads), dim=-1) - output_BQ1D
+    return turned_BQKD.square().sum(-1) / 2

@@ -30,7 +30,7 @@ from xnmt_bench.nmt.batch import (
     Layout,
     pad,
 )
-from xnmt_bench.nmt.blocks import Blocks
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.vocabulary import fit_vocabularies
 
 # Logits of whole vocabularies that are held at once: elsewhere, and on the CPU, where less is
@@ -52,7 +52,7 @@ class NMTModel(nn.Module, ABC):
         reads_alone: whether it encodes each source sentence alone, closed by EOS.
         starts_trained: whether training it starts from a trained system.
         one_stack: whether each decoder layer attends to itself and then to the states of one
-            encoder, which is what following attention through layers takes.
+            encoder, so that attention can be followed through its layers.
         joint_attention: whether one softmax is over source and prefix words, so that attention to
             the source sums to less than 1.
         hides_words: whether it reads `Layout.hidden_BS` and `hidden_BT`.
@@ -154,7 +154,23 @@ class NMTModel(nn.Module, ABC):
         """Return the encoder's self-attention (B, L, H, S, S); None for a model without it."""
         return None
 
-    def attention_blocks(self, batch: Batch) -> Blocks:
+    def attention_layers(self, batch: Batch) -> Blocks[Tensor]:
+        """Return the attention weights of each block, (B, H, Q, K), under teacher forcing.
+
+        Raises:
+            NotApplicable: the layers of the model are not one stack of attention.
+        """
+        if not self.one_stack:
+            # A second encoder or pass is another way down, which one product of layers leaves out.
+            raise NotApplicable("it needs a model whose layers are one stack of attention")
+        encoder = self.encoder_attention(self.embed_source(batch.source_BS), batch.layout)
+        weights = Forced.of(self, batch).attention
+        assert encoder is not None and weights.prefix_BLHTT is not None, "it is one stack"
+        sides = (weights.prefix_BLHTT, weights.cross_BLHTS)
+        decoder = [*zip(*(side.unbind(1) for side in sides), strict=True)]
+        return Blocks([*encoder.unbind(1)], decoder, slice(batch.source_BS.shape[1]))
+
+    def attention_blocks(self, batch: Batch) -> Blocks[AttentionBlock]:
         """Return what each attention block adds, under teacher forcing, in evaluation mode.
 
         Raises:
@@ -162,7 +178,7 @@ class NMTModel(nn.Module, ABC):
         """
         raise NotApplicable(
             f"the attention blocks of {type(self).__name__} cannot be read; this needs a "
-            "Transformer with one encoder and one decoder"
+            "Transformer of one stack, or with one encoder and one decoder"
         )
 
     def forward(self, batch: Batch) -> Tensor:

@@ -29,8 +29,10 @@ from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, WORDS
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.foreign import made_from
 from xnmt_bench.nmt.huggingface import MAJOR, TOLERANCE
+from xnmt_bench.nmt.huggingface_blocks import Passes, causal_layers, take_layer_apart
 from xnmt_bench.nmt.huggingface_files import CAUSAL_LM, files_of, read_folder
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prompted_text import (
@@ -282,10 +284,10 @@ class CausalLM(NMTModel):
         return places_F, torch.cat([self.shown, torch.zeros_like(source_X), self.between])
 
     def _slots(self, length: int) -> Tensor:
-        """Return the slot of each of so many source places, (S,); 0 for those that are no words."""
+        """Return the slot of each of so many source places, (S,); -1 where no row has a word."""
         words = length - 1 - len(self.shown_slots)
         source_X = torch.arange(words, device=self.shown.device) + len(self.shown)
-        return F.pad(torch.cat([self.shown_slots.clamp(min=0), source_X]), (0, 1))
+        return F.pad(torch.cat([self.shown_slots, source_X]), (0, 1), value=-1)
 
     def _words(self, layout: Layout) -> Tensor:
         """Return True for source places that hold words, (B, S): neither EOS nor separators."""
@@ -364,8 +366,7 @@ class CausalLM(NMTModel):
             inputs: those that were read before.
             options: of the model.
         """
-        parts = [Read.of(x) for x in (encoding.shared, encoding.extra) if x]
-        parts += [inputs] if inputs else []
+        parts = _parts(encoding) + ([inputs] if inputs else [])
         start = inputs.seen_BK.shape[1] if inputs else 0
         stop, hidden_BT = start + input_BXD.shape[1], encoding.layout.hidden_BT
         _refuse_longer("target", stop, self.longest_target)
@@ -390,6 +391,50 @@ class CausalLM(NMTModel):
         cross_BLHTS = weights_BLHTK[..., slots_S] * words_BS[:, None, None, None]
         prefix_BLHTT = weights_BLHTK[..., -input_BTD.shape[1] :]
         return AttentionWeights(cross_BLHTS, prefix_BLHTT, output.last_hidden_state)
+
+    def attention_layers(self, batch: Batch) -> Blocks[Tensor]:
+        """Return attention weights over all that is read, each layer's as one block."""
+        return self._read_all(batch)[0]
+
+    def attention_blocks(self, batch: Batch) -> Blocks[AttentionBlock]:
+        """Return what each attention block adds, of all that is read in one sequence.
+
+        The beginning of the prompt has no rows, since no word reaches it.
+
+        Raises:
+            NotApplicable: the family's blocks cannot be taken apart.
+        """
+        layers, passes = causal_layers(stack_of(self.model)), Passes()
+        modules = [module for parts in layers for module in (parts.layer, parts.feed_forward)]
+        with passes.record(modules):
+            weights, read = self._read_all(batch)
+        values = [
+            join_keys([part.keys_values[2 * n + 1] for part in read], len(batch.source_BS))
+            for n in range(len(layers))
+        ]
+        blocks = [
+            (take_layer_apart(parts, passes, weights_BHQK, values_BGKE),)
+            for parts, (weights_BHQK,), values_BGKE in zip(
+                layers, weights.decoder, values, strict=True
+            )
+        ]
+        return Blocks([], blocks, weights.source, weights.inputs)
+
+    def _read_all(self, batch: Batch) -> tuple[Blocks[Tensor], list[Read]]:
+        """Read source and inputs: each layer's attention weights, and what was read."""
+        source_BSD, steps = self.embed_source(batch.source_BS), batch.input_BT.shape[1]
+        encoding, of_source = self._encode(source_BSD, batch.layout, output_attentions=True)
+        input_BTD = self.embed_target(batch.input_BT)
+        output, inputs = self.go_on(encoding, input_BTD, output_attentions=True)
+        assert of_source is not None
+        # No source word sees an input.
+        blocks = [
+            (torch.cat([F.pad(source_BHFK, (0, steps)), inputs_BHTK], dim=2),)
+            for source_BHFK, inputs_BHTK in zip(of_source, output.attentions, strict=True)
+        ]
+        slots_S = self._slots(source_BSD.shape[1])
+        source_S = torch.where(slots_S < 0, -1, len(self.before) + slots_S)
+        return Blocks([], blocks, source_S, slice(-steps, None)), [*_parts(encoding), inputs]
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""
@@ -464,6 +509,11 @@ def stack_of(model: PreTrainedModel) -> Any:
     """Return what a language model has in front of its output layer."""
     # transformers 4.57 does not find that of Gemma 3, and gives the whole model.
     return model.model if model.base_model is model else model.base_model
+
+
+def _parts(encoding: Encoding) -> list[Read]:
+    """Return what was read before the inputs: the prompt in one row, and the source."""
+    return [Read.of(x) for x in (encoding.shared, encoding.extra) if x]
 
 
 def _find_windows(model: PreTrainedModel) -> dict[str, int | None]:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
-from xnmt_bench.nmt.batch import AttentionWeights, Encoding, Layout
+from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.output import LinearOutput
 from xnmt_bench.nmt.transformer import (
     TransformerPrefix,
@@ -138,6 +139,26 @@ class CausalLayer(nn.Module):
         x_BTD = x_BTD + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
         gate, up = self.gate_up(self.norms[1](x_BTD)).chunk(2, dim=-1)
         return x_BTD + self.dropout(self.down(self.dropout(F.gelu(gate) * up)))
+
+    def block(
+        self, x_BTD: Tensor, mask: Tensor, positions: Tensor
+    ) -> tuple[Tensor, AttentionBlock]:
+        """Return what `forward` does in evaluation mode, without a past, and its attention block.
+
+        Args:
+            x_BTD: states.
+            mask: True where a state may attend to another, broadcast to (B, H, T, T).
+            positions: of the states, broadcast to (B, T).
+        """
+        nothing, weights = x_BTD.new_empty(len(x_BTD), 0, 2 * x_BTD.shape[2]), list[Tensor]()
+        output_BTD = self(x_BTD, mask, [Past(nothing, mask[..., :0], positions)], weights)
+        values_BHTE = self.split(self.keys_values(x_BTD, positions).chunk(2, dim=-1)[1])
+        mixed_BTD = (weights[0] @ values_BHTE).transpose(1, 2).flatten(2)
+        summed_BTD = x_BTD + self.out(mixed_BTD)
+        block = AttentionBlock(
+            weights[0], values_BHTE, self.out, x_BTD, summed_BTD, summed_BTD, norm=None
+        )
+        return output_BTD, block
 
 
 class DecoderOnly(LinearOutput, NMTModel):
@@ -267,6 +288,29 @@ class DecoderOnly(LinearOutput, NMTModel):
         prefix, source = [], []  # type: list[Tensor], list[Tensor]
         states = self._decode(encoding, input_BTD, prefix, source)
         return AttentionWeights(torch.stack(source, dim=1), torch.stack(prefix, dim=1), states)
+
+    def attention_layers(self, batch: Batch) -> Blocks[Tensor]:
+        """Return attention weights over source and inputs, each layer's as one block."""
+        return self.attention_blocks(batch).map(lambda block: block.weights_BHQK)
+
+    def attention_blocks(self, batch: Batch) -> Blocks[AttentionBlock]:
+        """Return what each attention block adds, of source and inputs in one sequence."""
+        layout, length = batch.layout, batch.source_BS.shape[1]
+        sides = (self.embed_source(batch.source_BS), self.embed_target(batch.input_BT))
+        x = torch.cat(sides, dim=1)
+        place_X = torch.arange(x.shape[1], device=x.device)
+        # The padding of a source stands before the inputs, and has no position.
+        padding_B1 = length - layout.mask_BS.sum(1, keepdim=True)
+        position_BX = place_X - padding_B1 * (place_X >= length)
+        there_BX = F.pad(layout.mask_BS, (0, x.shape[1] - length), value=True)
+        # Padding sees itself, since attention needs a key.
+        itself = torch.eye(len(place_X), dtype=torch.bool, device=x.device)
+        allowed = (causal(x) & there_BX[:, None, None]) | itself
+        blocks = []
+        for layer in self.decoder:
+            x, block = layer.block(x, allowed, position_BX)  # type: ignore[operator]
+            blocks.append((block,))
+        return Blocks([], blocks, slice(length), slice(length, None))
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""

@@ -23,7 +23,7 @@ from xnmt_bench.corpora.vocabulary.subwords import PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
-from xnmt_bench.nmt.blocks import Blocks
+from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
 from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
 from xnmt_bench.nmt.huggingface_files import FAMILIES, files_of, read_folder
@@ -236,7 +236,7 @@ class HuggingFaceModel(NMTModel):
         cross = cross * encoding.mask_BS[:, None, None, None]
         return AttentionWeights(cross, prefix, decoded.last_hidden_state[:, framed:])
 
-    def attention_blocks(self, batch: Batch) -> Blocks:
+    def attention_blocks(self, batch: Batch) -> Blocks[AttentionBlock]:
         """Return what each attention block adds, its states those of the frame too."""
         kept = {"output_attentions": True, "output_hidden_states": True}
         encoded, mask = self._encode(self.embed_source(batch.source_BS), batch.layout, **kept)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt.blocks import AttentionBlock
 
+TOLERANCE = 1e-4  # of the greatest number that attention adds, between two ways to compute it
 # Marian normalises behind each block, the others before it.
 POST_NORM = ("marian",)
 
@@ -73,4 +78,108 @@ def take_apart(
     norm = attention.norm if post_norm else None
     return AttentionBlock(
         weights_BHQK, values_BHKE, attention.out, input_BQD, summed_BQD, output_BQD, norm
+    )
+
+
+class CausalLayer(NamedTuple):
+    """What a layer of a language model does, as far as its attention is taken apart.
+
+    Attributes:
+        layer: the whole: its input, attention and the feed-forward block are summed.
+        out: joins the heads.
+        branch_norm: of what attention adds; None in most families.
+        feed_forward: what the feed-forward block adds.
+    """
+
+    layer: nn.Module
+    out: nn.Linear
+    branch_norm: nn.Module | None
+    feed_forward: nn.Module
+
+
+def causal_layers(stack: Any) -> list[CausalLayer]:
+    """Return the layers of a language model.
+
+    Raises:
+        NotApplicable: they have other parts than those of the families that are known here.
+    """
+    try:
+        return [_causal_layer(layer) for layer in stack.layers]
+    except AttributeError as error:
+        problem = "the attention blocks of the model cannot be taken apart"
+        raise NotApplicable(f"{problem}: {error}") from error
+
+
+def _causal_layer(layer: Any) -> CausalLayer:
+    # GPT-NeoX has other names than Llama, Mistral, Qwen and Gemma.
+    attention = layer.attention if hasattr(layer, "attention") else layer.self_attn
+    out = attention.dense if hasattr(attention, "dense") else attention.o_proj
+    if hasattr(layer, "post_feedforward_layernorm"):  # Gemma 2 and 3
+        norms = (layer.post_attention_layernorm, layer.post_feedforward_layernorm)
+        return CausalLayer(layer, out, *norms)
+    return CausalLayer(layer, out, None, layer.mlp)
+
+
+class Passes:
+    """What went through some modules: one after another, the inputs and outputs of each."""
+
+    def __init__(self) -> None:
+        self._kept: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+
+    @contextmanager
+    def record(self, modules: Sequence[nn.Module]) -> Iterator[None]:
+        """Keep what goes through modules."""
+        with ExitStack() as hooks:
+            for module in modules:
+                hooks.enter_context(module.register_forward_hook(self._keep, with_kwargs=True))
+            yield
+
+    def _keep(
+        self, module: nn.Module, arguments: Any, options: dict[str, Any], output: Any
+    ) -> None:
+        first = arguments[0] if arguments else options["hidden_states"]
+        output = output[0] if isinstance(output, tuple) else output  # in older versions
+        self._kept.setdefault(module, []).append((first, output))
+
+    def last_two(self, module: nn.Module) -> list[Tensor]:
+        """Return inputs and outputs of the last two passes, one behind the other, (B, Q, D)."""
+        return [torch.cat(parts, dim=1) for parts in zip(*self._kept[module][-2:], strict=True)]
+
+
+def take_layer_apart(
+    parts: CausalLayer, passes: Passes, weights_BHQK: Tensor, values_BGKE: Tensor
+) -> AttentionBlock:
+    """Compute the attention block of a layer again from what was read.
+
+    Args:
+        parts: of the layer.
+        passes: of source and of inputs, the last two through the layer.
+        weights_BHQK: of attention.
+        values_BGKE: of each group of heads.
+
+    Raises:
+        NotApplicable: the block, its input and the feed-forward block do not sum to the output.
+    """
+    input_BQD, output_BQD = passes.last_two(parts.layer)
+    fed_BQD = passes.last_two(parts.feed_forward)[1]
+    values_BHKE = values_BGKE.repeat_interleave(
+        weights_BHQK.shape[1] // values_BGKE.shape[1], dim=1
+    )
+    added_BQD = parts.out((weights_BHQK @ values_BHKE).transpose(1, 2).flatten(2))
+    if parts.branch_norm is not None:
+        added_BQD = parts.branch_norm(added_BQD)
+    summed_BQD = input_BQD + added_BQD
+    # Sums of great numbers round; and what attention adds is often small beside them.
+    precision = max(torch.finfo(dtype).eps for dtype in (summed_BQD.dtype, torch.float32))
+    rounding_BQD = 8 * precision * (input_BQD.abs() + fed_BQD.abs() + added_BQD.abs())
+    error_BQD = (summed_BQD + fed_BQD - output_BQD).abs()
+    # Asked this way round, since not a number is not close either.
+    if not (error_BQD <= TOLERANCE * added_BQD.abs().max() + rounding_BQD).all():
+        raise NotApplicable(
+            "the attention blocks of the model cannot be taken apart: what they add and the rest "
+            "of a layer do not sum to what the layer gives"
+        )
+    sums = (summed_BQD, summed_BQD)
+    return AttentionBlock(
+        weights_BHQK, values_BHKE, parts.out, input_BQD, *sums, None, parts.branch_norm
     )

@@ -349,7 +349,7 @@ class Transformer(LinearOutput, NMTModel):
         mask = encoding.layout.attended_BS[:, None, None]
         return [Memory(keys_values, mask, weights) for keys_values in encoding.extra]
 
-    def attention_blocks(self, batch: Batch) -> Blocks:
+    def attention_blocks(self, batch: Batch) -> Blocks[AttentionBlock]:
         """Return what each attention block adds, under teacher forcing, in evaluation mode."""
         layout, encoder = batch.layout, []
         x = self.place(self.embed_source(batch.source_BS), layout.source_BS)
@@ -363,7 +363,7 @@ class Transformer(LinearOutput, NMTModel):
         for layer, memory in zip(self.decoder, keys_values, strict=True):
             x, [to_itself, cross] = layer.blocks(x, allowed, [Memory(memory, source_mask)])  # type: ignore[operator]
             decoder.append((to_itself, cross))
-        return Blocks(encoder, decoder)
+        return Blocks(encoder, decoder, slice(batch.source_BS.shape[1]))
 
     def reader(self, encoding: Encoding) -> Reader:
         """Keep the keys and values of what it has read."""
