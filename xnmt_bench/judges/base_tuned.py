@@ -47,6 +47,7 @@ class BaseTuned(Judge):
     place = 10
     precedence = 0
     learns_from = "random words"
+    switches_off = True
     cannot_see = (
         "which of two words decides, where both always stand together in the text that it learns "
         "from: tuning may teach it to use either"

@@ -35,6 +35,7 @@ class Base(Judge):
         "off, which it never met in training"
     )
     gives_distributions = True
+    switches_off = True
     version = VERSION
 
     def __init__(self, rules: RuleSet, removal: Removal = "zero") -> None:

@@ -46,6 +46,8 @@ class Judge(Lazy, ABC):
         learns_from: what training shows it.
         gives_distributions: whether its distribution is compared with the system's, where the
             judge `kl` is chosen.
+        switches_off: whether it asks the system with words switched off, so that its rows say what
+            it predicts with no word on, and with all.
         sees_rule: whether its prediction depends on the rule; a reference's does not.
         result_columns: results that its rows have besides those of every judge.
         csv_only: names of its rows that tables leave out.
@@ -60,6 +62,7 @@ class Judge(Lazy, ABC):
     precedence: ClassVar[int] = 1
     learns_from: ClassVar[LearnsFrom] = "nothing"
     gives_distributions: ClassVar[bool] = False
+    switches_off: ClassVar[bool] = False
     sees_rule: ClassVar[bool] = True
     result_columns: ClassVar[Sequence[Column]] = ()
     csv_only: ClassVar[Sequence[str]] = ()

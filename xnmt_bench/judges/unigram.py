@@ -38,6 +38,18 @@ class Unigram(Judge):
         return unigram(train_labels, rules.label_N, size)
 
 
+def left_out_perplexity(label_N: np.ndarray) -> float:
+    """Return the perplexity of labels by the frequencies of the others, add-one smoothed.
+
+    For where no training labels are counted. Each label is left out of its own frequency, and what
+    is smoothed are the labels that occur.
+    """
+    kinds, kind_N, count_C = np.unique(label_N, return_inverse=True, return_counts=True)
+    # One less for the label itself, and one more by smoothing: its count among all.
+    log_p_N = np.log(count_C[kind_N] / (len(label_N) - 1 + len(kinds)))
+    return float(np.exp(-log_p_N.mean()))
+
+
 def unigram(
     train_labels: np.ndarray, test_labels: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -401,6 +401,23 @@ class Metric(ABC):
         value = str(measurement.identity[self.pivot]) if self.pivot else ""
         return PivotValue(value or self.headline.heading, [value])
 
+    def why_unranked(
+        self,
+        best: float,
+        rows: Sequence[ScoredRow],
+        references: Mapping[str, Sequence[ScoredRow]],
+    ) -> str | None:
+        """Return why a value of the pivot ranks nothing, such as `does not judge here: ...`.
+
+        It goes on a sentence that begins with the value's heading. None where it ranks its rows.
+
+        Args:
+            best: the best headline of its rows, blind ones too.
+            rows: that have a number.
+            references: the rows that stand beside them unranked, by value of the pivot.
+        """
+        return None
+
     def about_system(self, row: TableRow) -> str | None:
         """Return a note on the system that this row gives the tables of other metrics, if any."""
         return None

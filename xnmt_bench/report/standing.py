@@ -13,7 +13,7 @@ from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.report.panels import Panel, panels
 
-Word = Literal["better", "alike", "worse", "untested"]
+Word = Literal["better", "alike", "worse", "untested", "unranked"]
 LEVEL = 0.05
 LEAST_UNITS = 20  # below, a test says little, and none is made
 
@@ -23,12 +23,15 @@ class Standing:
     """How an explainer stands to the blind rows of its panel.
 
     Attributes:
-        word: `better` than every blind row; `alike`, not told apart from one; `worse` than one; or
-            `untested`, where they share too few units.
-        against: that blind row: of an explainer that is better than all, the one nearest to it.
+        word: `better` than every blind row; `alike`, not told apart from one; `worse` than one;
+            `untested`, where they share too few units; or `unranked`, where the metric says that
+            the numbers of its column rank nothing.
+        against: that blind row: of an explainer that is better than all, the one nearest to it;
+            empty of one that is unranked.
         difference: of the explainer from it; None where nothing was tested.
         p: corrected for the number of explainers; of `worse` also for that of blind rows.
         units: how many both share.
+        why: of one that is unranked: the rest of a sentence about its column.
     """
 
     word: Word
@@ -36,6 +39,7 @@ class Standing:
     difference: Difference | None
     p: float
     units: int
+    why: str = ""
 
 
 Standings = Mapping[str, Mapping[str, Standing]]  # by value of the pivot and explainer
@@ -55,7 +59,9 @@ def standings_of(metric: Metric, scored: Sequence[ScoredRow], draws: Draws) -> l
 
 
 def compare_with_blind(panel: Panel, pivot: str, draws: Draws) -> dict[str, Standing]:
-    """Return where each explainer of a panel stands, by its name; nothing without a blind row.
+    """Return where each explainer of a panel stands, by its name.
+
+    Without a blind row there is nothing to stand to, unless the metric ranks nothing here.
 
     Each explainer is compared with every blind row, paired over the units that both have. It is
     better if it is better than all of them: all of these tests have to reject, so that their number
@@ -70,7 +76,11 @@ def compare_with_blind(panel: Panel, pivot: str, draws: Draws) -> dict[str, Stan
     by_name = panel.measured(pivot, derived=True, blind=True)
     blind = {name: rows for name, rows in by_name.items() if panel.blind(name)}
     explainers = {name: rows for name, rows in by_name.items() if name not in blind}
-    if not blind or panel.metric.headline.better is None:
+    if panel.metric.headline.better is None:
+        return {}
+    if why := _why_unranked(panel, pivot):
+        return {name: Standing("unranked", "", None, math.nan, 0, why) for name in explainers}
+    if not blind:
         return {}
     # The least p-value that there can be, corrected for all, has to be able to pass.
     least = math.ceil(4 * len(explainers) * len(blind) / LEVEL)
@@ -89,6 +99,16 @@ def compare_with_blind(panel: Panel, pivot: str, draws: Draws) -> dict[str, Stan
             ps = {b: d.p if beyond[b] else 1.0 for b, d in differences.items()}
             tests[name] = _Tests(differences, gains, ps)
     return standings | _decide(tests)
+
+
+def _why_unranked(panel: Panel, pivot: str) -> str | None:
+    """Return why a column ranks nothing; None where it does, or has no number."""
+    if not (names := panel.ranked(pivot, blind=True)):
+        return None
+    best = panel.value(pivot, names[0])
+    assert best is not None, "a name that is ranked has a number"
+    rows = [row for name in names for row in panel.of(pivot, name)]
+    return panel.metric.why_unranked(best, rows, panel.references)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
-from xnmt_bench.report.panels import distinguish, doubts_about, panels, pivot_values_of
+from xnmt_bench.report.panels import Panel, distinguish, doubts_about, panels, pivot_values_of
 from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
 
 # The order of the words, and the text of each.
@@ -44,9 +44,25 @@ def verdict(
     for (panel, of_panel), phrase in zip(shown, distinction.phrases, strict=True):
         for pivot in panel.rows:
             if pivot not in metric.csv_only and panel.ranked(pivot):
-                start = ", ".join(filter(None, [f"By {panel.heading(pivot)}", phrase]))
+                start = ", ".join(filter(None, [panel.heading(pivot), phrase]))
                 of_pivot = of_panel.get(pivot, {})
-                yield f"{start}: {_describe(metric.headline, of_pivot) or NOTHING_BLIND}."
+                if why := _why_unranked(of_pivot):
+                    yield f"{start}{',' * bool(phrase)} {why}{_name_judges(panel, of_panel)}."
+                else:
+                    text = _describe(metric.headline, of_pivot) or NOTHING_BLIND
+                    yield f"By {start}: {text}."
+
+
+def _why_unranked(standings: Mapping[str, Standing]) -> str:
+    """Return why a column ranks nothing; empty where it ranks."""
+    return next((standing.why for standing in standings.values()), "")
+
+
+def _name_judges(panel: Panel, of_panel: Standings) -> str:
+    """Return which columns of a panel rank its rows, in words; empty where none does."""
+    shown = [p for p in panel.rows if p not in panel.metric.csv_only and panel.ranked(p)]
+    judges = [panel.heading(p) for p in shown if not _why_unranked(of_panel.get(p, {}))]
+    return f"; what judges here: {'; '.join(judges)}" if judges else ""
 
 
 def agreements(scored: Sequence[ScoredRow]) -> list[str]:

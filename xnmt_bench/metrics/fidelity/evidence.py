@@ -11,12 +11,16 @@ import numpy as np
 
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges import Judge
+from xnmt_bench.judges.extremes import stored_extremes
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
+from xnmt_bench.judges.unigram import left_out_perplexity
 from xnmt_bench.measuring.measurement import DECISIONS, Evidence
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decision_facts import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
 
+# Facts: perplexities with no word on and with all; that by frequencies of the same labels.
+EXTREMES, LABEL_FREQUENCIES = "extremes", "label_frequencies"
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
 PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
 
@@ -37,6 +41,10 @@ def evidence_of(
         columns["kl"] = decisions.kl(judge)
     evidence = sum_predictions(judge, decisions, columns, of_rules=True)
     facts = judge.facts() | {JUDGING_SECONDS: judge.judged.artefact.seconds}
+    if judge.switches_off:
+        facts[EXTREMES] = stored_extremes(judge).facts
+    labels_N = decisions.rules.test.label_N[decisions.rules.counted]
+    facts[LABEL_FREQUENCIES] = left_out_perplexity(labels_N)
     errors_N = read_errors(decisions.rules.test_artefact.path, "test")
     if errors_N is not None:
         errors_N = errors_N[decisions.rules.counted]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from statistics import mean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import Judge, RuleSet
 from xnmt_bench.judges.configured import configured_judges, installed_judges
+from xnmt_bench.judges.extremes import ALL_WORDS, NO_WORD, stored_extremes
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
+from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.listing import Listing
 from xnmt_bench.measuring.measurement import (
     Measurement,
@@ -27,12 +30,15 @@ from xnmt_bench.measuring.metric import (
     SumMetric,
     TableRow,
     count,
+    digits,
     percent,
     ratio,
 )
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.fidelity.decision_facts import TestDecisions
 from xnmt_bench.metrics.fidelity.evidence import (
+    EXTREMES,
+    LABEL_FREQUENCIES,
     LIKELIHOOD_OF,
     PLANTED,
     evidence_of,
@@ -42,9 +48,11 @@ from xnmt_bench.metrics.fidelity.listed_decisions import list_decisions
 from xnmt_bench.options import Count
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load
+from xnmt_bench.report.panels import system_name
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.prefix import CHOSEN
 from xnmt_bench.rules.table import ERROR
+from xnmt_bench.store import Stage
 
 REFERENCES: tuple[type[Judge], ...] = (Unigram, NMT)
 nats = "{:.3f}".format
@@ -141,7 +149,10 @@ class Fidelity(SumMetric):
         keys = {name: getattr(rules, name) for name in options}
 
         def plan(judge: Judge, make: Any, further: Callable[[], Further]) -> PlannedRow:
-            stages = lambda: [judge.judged]  # noqa: E731
+            def stages() -> list[Stage]:
+                extremes = [stored_extremes(judge)] if judge.switches_off else []
+                return [judge.judged, *extremes]
+
             return self.plan(job, make, stages, further, explained=True, **keys | judge.row_keys())
 
         for judge in judges:
@@ -200,8 +211,29 @@ class Fidelity(SumMetric):
         headings = {kind.name: kind.heading for kind in REFERENCES}
         return headings.get(row["instantiation"])
 
+    def why_unranked(
+        self,
+        best: float,
+        rows: Sequence[ScoredRow],
+        references: Mapping[str, Sequence[ScoredRow]],
+    ) -> str | None:
+        """Return that a judge predicts less from every row's words than label frequencies do."""
+        counted = [s.values["ppl"] for s in references.get(Unigram.name, ()) if "ppl" in s.values]
+        name = Unigram.name
+        # A reference is of all decisions, and without training text there is none.
+        if not counted or any(s.measurement.partial for s in rows):
+            facts = [s.measurement.facts.of_metric.get(LABEL_FREQUENCIES) for s in rows]
+            counted = [ppl for ppl in facts if ppl is not None]
+            name = "frequencies of the same labels"
+        if not counted or best <= mean(counted):
+            return None
+        return (
+            "does not judge here: from the words of the best row it predicts less than label "
+            f"frequencies do (PPL {digits(best)}, {name} {digits(mean(counted))})"
+        )
+
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return what blind rows are for, which decisions count, and how far rows may be off."""
+        """Return what blind rows are for, and facts about judges, decisions and relevance."""
         rows = [row.measurement for row in scored if row.measurement.ok]
         notes = [BLIND_NOTE] if any(m.facts.blind for m in rows) else []
         counted = {
@@ -216,11 +248,26 @@ class Fidelity(SumMetric):
             for m in rows
             if (error := m.facts.of_metric.get(ERROR))
         }
-        return notes + sorted(counted) + sorted(errors)
+        return [*_describe_extremes(scored), *notes, *sorted(counted), *sorted(errors)]
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""
         return list_decisions(measurements)
+
+
+def _describe_extremes(scored: Sequence[ScoredRow]) -> Iterator[str]:
+    """Yield what each judge predicts that switches words off: with no word on, and with all."""
+    by_judge: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for m in (s.measurement for s in scored if not s.derived):
+        if extremes := m.facts.of_metric.get(EXTREMES):
+            system = system_name(m.identity["nmt"], family(m), scored)
+            where = " ".join([m.identity["corpus"], m.identity["lang_pair"], system])
+            both = digits(extremes[NO_WORD]), digits(extremes[ALL_WORDS])
+            by_judge.setdefault((where, m.facts.pivot["heading"]), set()).add(both)
+    for (where, heading), ppls in by_judge.items():
+        # Of several trainings, scenarios or test sets.
+        no_word, all_words = (" or ".join(sorted(texts)) for texts in zip(*ppls, strict=True))
+        yield f"{where}: {heading}: PPL {no_word} with no word on, {all_words} with all."
 
 
 def _further(rules: RuleSet, settings: dict[str, Any], facts: dict[str, Any]) -> Further:
