@@ -26,7 +26,7 @@ def shares_off_words(
             the source alone.
 
     Returns:
-        None where relevance is no shares, or is a file's, which may leave out such ids.
+        None where the relevance has no shares, or comes from a file, which may leave such ids out.
 
     Raises:
         NotApplicable: the explainer does not cover the model.

@@ -159,7 +159,7 @@ class Alignments(Lazy):
     def off_words(self) -> dict[str, np.ndarray]:
         """By sentence, the sum of attention that lies on no word, and its steps; (U,) each.
 
-        Empty where relevance is no attention.
+        Empty where the relevance has no shares.
         """
         shares = self._weighed.off_words()
         if shares is None:
