@@ -60,7 +60,7 @@ test-shared: install ## run the tests of real data, in ../shared/data
 test-long: install $(VENV)/transformers4 ## run the tests that take many seconds each, and older packages
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m long
 	$(ONE_THREAD) PYTHONPATH=$(VENV)/transformers4 $(BIN)/python -m pytest -n 2 --dist worksteal \
-		tests/nmt/test_huggingface.py tests/nmt/test_causal_lm.py -k 'not pipeline'
+		tests/nmt/test_huggingface.py tests/nmt/test_causal_lm.py tests/nmt/test_causal_blocks.py -k 'not pipeline'
 
 test-slow: install ## run the tests that take minutes each (hours)
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow

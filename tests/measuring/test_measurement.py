@@ -99,7 +99,8 @@ def test_a_measurement_is_scored(tmp_path):
     assert row["status"] == "ok"
     measured = ("kl", "leak", "matched", "choice", "stripe_1", "stripe_10")
     optional = {f"{name}{end}" for name in measured for end in ("", "_low", "_high")}
-    optional |= {"hit_at_k", "hit_any_at_k", "planted", "planted_log_q"}  # of other jobs
+    # Of other jobs.
+    optional |= {"hit_at_k", "hit_any_at_k", "planted", "planted_log_q", "off_words"}
     assert set(csv_columns(Fidelity())) - set(row) == optional
     for part in ("FIDELITY|", "|instantiation:fn|", "|model:m0|", "|bootstrap:20@0|", "|version:"):
         assert part in row["signature"]

@@ -233,7 +233,7 @@ def test_csv_has_exactly_the_columns(tmp_path):
             for name in ("leak", "matched", "choice", "stripe_1", "stripe_10", "kl", "accuracy")
             for end in ("", "_low", "_high")
         ),
-        *("decisions", "planted_log_q", "planted", "hit_at_k", "hit_any_at_k"),
+        *("decisions", "planted_log_q", "planted", "hit_at_k", "hit_any_at_k", "off_words"),
         *("units", "empty_draws", "status", "remarks", "signature", "rerun"),
     ]  # fmt: skip
     assert len({len(line) for line in (header, *lines)}) == 1
@@ -448,7 +448,7 @@ def test_every_form_of_a_table_without_a_pivot_is_written(tmp_path):
     assert list(lines[0]) == [
         *("corpus", "lang_pair", "nmt", "alignment", "unaligned", "explainer", "seed", "model"),
         *("aer", "aer_low", "aer_high", "precision", "recall", "links", "no_link", "no_sure_link"),
-        *("units", "empty_draws", "status", "remarks", "signature", "rerun"),
+        *("off_words", "units", "empty_draws", "status", "remarks", "signature", "rerun"),
     ]  # fmt: skip
     assert sorted(float(line["aer"]) for line in lines) == pytest.approx([0.2, 0.3, 0.4])
     assert {line["units"] for line in lines} == {str(SENTENCES)}

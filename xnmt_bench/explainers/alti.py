@@ -31,6 +31,7 @@ class Alti(BlockExplainer):
     """
 
     papers = ("ferrando2022alti", "ferrando2022towards")
+    shares = "step"
 
     def score_layers(self, blocks: Blocks[AttentionBlock]) -> Tensor:
         """Roll contributions out."""

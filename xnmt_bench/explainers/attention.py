@@ -37,7 +37,8 @@ class Attention(Explainer):
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads
-        self.gives_shares = heads != "max"  # the greatest of several sums to more than 1
+        # The greatest of several sums to more than 1.
+        self.shares = "" if heads == "max" else "side"
 
     @torch.no_grad()
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:

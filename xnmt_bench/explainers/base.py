@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -97,7 +97,8 @@ class Explainer(ABC):
         of_target_words: it explains the target's own words alone, also where the label is another.
         tells_own_side: it has `own_side`; of any other explainer relevance has to stand for that.
         attends: its relevance is attention, which does not weigh prefix words against source words.
-        gives_shares: its relevance of source words is shares of each step as it stands.
+        shares: what its relevance, as it stands, is shares of: `side`, of source and of prefix
+            each, or `step`, of both together; empty where it is none.
         for_testing_judges: it replaces another explainer's relevance, and shows nothing of a
             sentence.
         alters: the name of the explainer whose relevance it alters, and `altered` that explainer.
@@ -116,7 +117,7 @@ class Explainer(ABC):
     of_target_words: ClassVar[bool] = False
     tells_own_side: ClassVar[bool] = False
     attends: ClassVar[bool] = False
-    gives_shares: bool = False
+    shares: Literal["", "side", "step"] = ""
     for_testing_judges: ClassVar[bool] = False
     alters: str = ""
     altered: Explainer | None = None

@@ -49,7 +49,8 @@ class FromFile(Explainer):
         paths = {"source": source, "target": target}
         files = {side: Path(file) for side, file in paths.items() if file is not None}
         self._dump: Dump[Any] = load("dumps", format)(Path(path), **files)
-        self.attends = self.gives_shares = self._dump.attention  # type: ignore[misc]
+        self.attends = self._dump.attention  # type: ignore[misc]
+        self.shares = "side" if self.attends else ""
 
     @cached_property
     def _sentences(self) -> dict[tuple[Pieces, Pieces], Weighed]:

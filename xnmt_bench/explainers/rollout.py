@@ -36,6 +36,7 @@ class Rollout(Explainer):
     """
 
     papers = ("abnar2020",)
+    shares = "step"
 
     def __init__(self, layer: int | None = -1, heads: Reduction = "mean") -> None:
         self.layer, self.heads = layer, heads

@@ -29,6 +29,7 @@ class ValueZeroing(BlockExplainer):
     """
 
     papers = ("mohebbi2023",)
+    shares = "step"
 
     def score_layers(self, blocks: Blocks[AttentionBlock]) -> Tensor:
         """Roll the blocks' scores out."""

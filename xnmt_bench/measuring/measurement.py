@@ -62,6 +62,7 @@ class Facts:
         opened: the name that its system was opened by; empty of one that was trained here.
         versions: of the libraries that made what is behind it, by name.
         agreement: how often its system says the target's own word (`right`), and a constant guess.
+        joint_attention: whether its system's attention is over source and prefix words at once.
         of_metric: what only its metric reads.
     """
 
@@ -80,6 +81,7 @@ class Facts:
     opened: str = ""
     versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     agreement: Mapping[str, float] = field(default_factory=dict)
+    joint_attention: bool = False
     of_metric: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -102,6 +102,7 @@ class Column:
         note: under that table.
         meaning: what it is, in words that the page shows with its heading.
         best: the best value, beyond which none is better; None for the end of the scale.
+        of_joint: a table shows it only where a system has attention over source and prefix at once.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Column:
     note: str = ""
     meaning: str = ""
     best: float | None = None
+    of_joint: bool = False
 
     @classmethod
     def higher(
@@ -133,6 +135,11 @@ class Column:
     def means(self, meaning: str) -> Column:
         """Return a copy with `meaning` set."""
         return replace(self, meaning=meaning)
+
+    def is_shown(self, scored: Sequence[ScoredRow]) -> bool:
+        """Return whether a table of these rows shows it: one without any number takes no room."""
+        having = [s.measurement for s in scored if self.name in s.values]
+        return self.shown and any(m.facts.joint_attention or not self.of_joint for m in having)
 
     def of_each(self, values: Iterable[Any]) -> Iterator[Column]:
         """Yield a copy for each value, which replaces `{}` in name, heading, meaning."""
@@ -163,6 +170,12 @@ class Column:
         if low is None or high is None:  # of one without an interval
             return self.form(value)
         return f"{self.form(value)} [{self.form(low)}, {self.form(high)}]"
+
+
+OFF_WORDS = Column("off_words", "on no word %", hundredths, of_joint=True).means(
+    "share of the attention, or of what else sums to 1, that lies on no word: on the prompt, BOS, "
+    "a separator or EOS"
+)
 
 
 @dataclass(frozen=True)
@@ -375,8 +388,11 @@ class Metric(ABC):
             if evidence is None or not of_own_model:
                 return evidence
             # Explanations of a model that hardly translates mean little.
-            facts = evidence.facts | {"agreement": job.explained.decisions.agreement}
-            return replace(evidence, facts=facts)
+            facts = {
+                "agreement": job.explained.decisions.agreement,
+                "joint_attention": job.system.joint_attention,
+            }
+            return replace(evidence, facts=evidence.facts | facts)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
         needed = lambda: (stage for stage in stages() if stage)  # noqa: E731

@@ -27,6 +27,7 @@ from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.doubts import about_pairs, about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
 from xnmt_bench.pipeline.inputs import READERS, InputFile
+from xnmt_bench.pipeline.off_words import shares_off_words
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import Settings, read_settings
 from xnmt_bench.pipeline.system import System
@@ -342,16 +343,18 @@ class Job(Lazy):
             return WeighedSentences(input_file.fingerprint, dump.attention, lambda: dump)
         explained, scenario = self._decided(scenario, corpus, targets)
         relevances = self.relevance(scenario, corpus, targets, source_alone=True)
-        # For stored relevance it is unknown, and making shares of shares changes nothing. Where
-        # words of a context or of the prefix share in them, no explainer's are shares of the
-        # sentence.
-        shares = (
-            input_file is None
-            and explained.explainer.gives_shares
-            and not (self.system.context.sentences or self.system.joint_attention)
-        )
         read = partial(weigh_sentences, explained, scenario, relevances)
-        return WeighedSentences(relevances.fingerprint, shares, read, relevances.source)
+        if input_file is not None:
+            # Of what its relevance is shares is unknown, and making shares of shares changes
+            # nothing.
+            return WeighedSentences(relevances.fingerprint, False, read)
+        # Where words of a context or of the prefix share in them, no explainer's are shares of the
+        # sentence.
+        shares = explained.explainer.shares == "side" and not (
+            self.system.context.sentences or self.system.joint_attention
+        )
+        off_words = partial(shares_off_words, explained, scenario, source_alone=True)
+        return WeighedSentences(relevances.fingerprint, shares, read, relevances.source, off_words)
 
     def _decided(
         self, scenario: Scenario, corpus: Corpus | None, targets: Sequence[str] | None

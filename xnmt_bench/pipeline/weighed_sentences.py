@@ -28,12 +28,14 @@ class WeighedSentences:
         shares: weights are shares of each step, as attention is; else relevance.
         read: a fresh pass over them.
         source: the stage that makes them; None where they are from a file.
+        off_words: what `shares_off_words` gives of them.
     """
 
     fingerprint: str
     shares: bool
     read: Callable[[], Iterable[Weighed | DataError]]
     source: Stage | None = None
+    off_words: Callable[[], dict[int, np.ndarray] | None] = lambda: None
 
     def __iter__(self) -> Iterator[Weighed | DataError]:
         return iter(self.read())

@@ -68,8 +68,7 @@ def tables(
         about: what other metrics say about the systems, a note each, under the first table.
         standings: how explainers stand to blind rows, for each panel; see `standings_of`.
     """
-    # A column without any number would only take room.
-    shown = [c for c in metric.columns if c.shown and any(c.name in s.values for s in scored)]
+    shown = [column for column in metric.columns if column.is_shown(scored)]
     shown = shown or [metric.headline]  # without a number, why is all there is to show
     notes = _notes(metric, scored, about)
     if metric.pivot is None:

@@ -133,7 +133,7 @@ def _definitions(metric: Metric, scored: Sequence[ScoredRow]) -> dict[str, str]:
             # Under a pivot the tables show its values in the place of the column's own heading.
             texts[value.heading] = f"{metric.headline.meaning}: {_lowered(value.meaning)}"
     headline = [] if pivots else [metric.headline]
-    beside = [c for c in metric.columns if c.shown and c is not metric.headline]
+    beside = [c for c in metric.columns if c.is_shown(scored) and c is not metric.headline]
     for column in (*headline, *beside):
         if column.meaning and any(column.name in s.values for s in scored):
             texts[column.heading] = column.meaning + _direction(column)

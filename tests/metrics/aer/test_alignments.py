@@ -217,7 +217,10 @@ def test_stored_relevance_is_scored_alike_and_opens_no_model(swept, workplace, t
         {scored.row["explainer"]: scored for scored in collect(AER(), results, draws)}
         for results in (folder / "results", tmp_path / "results")
     )
-    assert file_rows["mine"].values == swept_rows["attention"].values
+    # Of a file it is unknown whether its numbers sum to 1.
+    of_attention = dict(swept_rows["attention"].values)
+    assert 0 < of_attention.pop("off_words") < 1
+    assert file_rows["mine"].values == of_attention
     assert file_rows["mine"].row["nmt"] == file_rows["mine"].row["model"] == ""
     assert "mine" in done.stdout
     assert rows_of(tmp_path, "aer")

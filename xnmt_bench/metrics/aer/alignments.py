@@ -9,12 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xnmt_bench.corpora.formats.alignment import Alignment, to_pharaoh
 from xnmt_bench.corpora.sentence import Gold, Links, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import flipped
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.lazy import Lazy
+from xnmt_bench.measuring.metric import OFF_WORDS
 from xnmt_bench.metrics.aer.counts import SOURCE, TARGET, count_links
 from xnmt_bench.metrics.aer.symmetrise import METHODS
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -30,6 +33,7 @@ from xnmt_bench.words.tying import tie_tokens
 
 log = logging.getLogger(__name__)
 FORWARD, BACKWARD = "forward", "backward"
+STEPS = "steps"
 BOTH = (FORWARD, BACKWARD, *METHODS)
 
 
@@ -150,6 +154,21 @@ class Alignments(Lazy):
             of = f"relevance.path has relevance of scenario={input_file.scenario}"
             raise XnmtError(f"{of}, but alignment needs scenario=golden, the reference's words")
         return self._job.weighed_sentences(GOLDEN)
+
+    @cached_property
+    def off_words(self) -> dict[str, np.ndarray]:
+        """By sentence, the sum of attention that lies on no word, and its steps; (U,) each.
+
+        Empty where the relevance has no shares.
+        """
+        shares = self._weighed.off_words()
+        if shares is None:
+            return {}
+        of_sentences = [shares[number] for number in self.numbers]
+        return {
+            OFF_WORDS.name: np.array([share_T.sum() for share_T in of_sentences]),
+            STEPS: np.array([len(share_T) for share_T in of_sentences]),
+        }
 
     def links(self) -> Iterator[Links]:
         """Yield the links of each sentence: the best source word of each target word.

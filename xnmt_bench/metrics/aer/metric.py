@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +23,18 @@ from xnmt_bench.measuring.measurement import (
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent
-from xnmt_bench.measuring.units import Units
-from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, Alignments
+from xnmt_bench.measuring.metric import (
+    OFF_WORDS,
+    Column,
+    Key,
+    SumMetric,
+    count,
+    hundredths,
+    percent,
+    ratio,
+)
+from xnmt_bench.measuring.units import Bounds, Units
+from xnmt_bench.metrics.aer.alignments import BOTH, FORWARD, STEPS, Alignments
 from xnmt_bench.metrics.aer.counts import (
     BOUNDS,
     about_reading,
@@ -91,7 +101,7 @@ class AER(SumMetric):
         Key("explainer", "explainer"),
         Key("seed", "seed"),
     )
-    unit_bounds = BOUNDS
+    unit_bounds = BOUNDS | {OFF_WORDS.name: Bounds(0, 1, of=STEPS)}
     columns = (
         Column.lower("aer", "AER %", hundredths).means(
             "alignment error rate: links of the explanation against links of people"
@@ -105,6 +115,7 @@ class AER(SumMetric):
         Column("links", "links", count).means("links that the explanation makes"),
         Column("no_link", "no gold link", percent, shown=False),
         Column("no_sure_link", "no sure link", percent, shown=False),
+        OFF_WORDS,
     )
 
     def __init__(
@@ -174,6 +185,8 @@ class AER(SumMetric):
             units = Units.load(artefact.path / f"{method}.parquet")
             # Stored counts hold all links; what is skipped is decided when they are read.
             units = skip_unaligned(units) if unaligned == SKIP else units
+            if kind == "explained" and method == FORWARD:
+                units = replace(units, columns={**units.columns, **alignments.off_words})
             settings = {"test sentences": name_sentences(np.asarray(alignments.numbers))}
             if kind == "eflomal":  # which learns from it
                 settings["training text"] = job.texts.training_text
@@ -251,7 +264,10 @@ class AER(SumMetric):
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return the results (R,) from the sums; see `counts.alignment_scores`."""
-        return alignment_scores(sums_R)
+        results = alignment_scores(sums_R)
+        if OFF_WORDS.name in sums_R:
+            results[OFF_WORDS.name] = ratio(sums_R[OFF_WORDS.name], sums_R[STEPS])
+        return results
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return notes on words that AER cannot judge, and a file's result in the field's form."""

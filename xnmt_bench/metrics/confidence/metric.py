@@ -34,7 +34,16 @@ from xnmt_bench.measuring.measurement import (
     PlannedRow,
     ScoredRow,
 )
-from xnmt_bench.measuring.metric import Column, Further, Key, Metric, TableRow, hundredths, ratio
+from xnmt_bench.measuring.metric import (
+    OFF_WORDS,
+    Column,
+    Further,
+    Key,
+    Metric,
+    TableRow,
+    hundredths,
+    ratio,
+)
 from xnmt_bench.measuring.sacre import warn_of_blanks
 from xnmt_bench.measuring.units import Bounds, Units
 from xnmt_bench.metrics.confidence.language import available
@@ -64,6 +73,7 @@ log = logging.getLogger(__name__)
 SHARES = (
     *("overlap", "attention_to_eos", "ignored_source", "source_contribution", "top_source"),
     *("digits_differ", "wrong_language", "source_language", "in_training", "wass_to_uniform"),
+    OFF_WORDS.name,
 )
 UNLIKE = (
     "Some rows have weights of EOS and others do not, so they cannot be compared; set "
@@ -155,6 +165,7 @@ class Confidence(Metric):
             "share of the relevance that is on the source, and not on the prefix"
         ),
         Column("chrf", "chrF", one_digit).means("chrF of the translations against the references"),
+        OFF_WORDS,
         *(
             Column(name, name.replace("_", " "), three_digits, shown=False)
             for name in (
@@ -243,6 +254,11 @@ class Confidence(Metric):
         train = None if input_file is not None else job.system.learnt_texts.corpus
         artefact = self._made(job, weighed_sentences, reading, references, quality, train)
         evidence = self._evidence(artefact, reading, test_set, labels)
+        if (off_words := weighed_sentences.off_words()) is not None:
+            units = evidence.units
+            means_U = np.array([off_words[number].mean() for number in units.number_U.tolist()])
+            units = replace(units, columns={**units.columns, OFF_WORDS.name: means_U})
+            evidence = replace(evidence, units=units)
         facts = evidence.facts | {"generated": corpus.generated}
         settings = evidence.settings
         if input_file is None or input_file.format != ANNOTATED:  # it is of the configured test set

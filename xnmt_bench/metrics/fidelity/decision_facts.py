@@ -17,6 +17,7 @@ from xnmt_bench.metrics.fidelity.hit import hit_at_k
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.doubts import about_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.off_words import shares_off_words
 from xnmt_bench.rules.decision_kinds import facets
 from xnmt_bench.rules.density import Density, stored_density
 from xnmt_bench.rules.extract import REAL, TEACHER_FORCING
@@ -71,6 +72,12 @@ class TestDecisions:
         # A pickle could run code when it is read.
         counts_U6 = np.load(artefact.path / HITS_FILE, allow_pickle=False)
         return counts_U6 if len(counts_U6) else None
+
+    @cached_property
+    def off_words(self) -> np.ndarray | None:
+        """What share of attention lies on no word at each test decision, (N,); see the function."""
+        shares = shares_off_words(self.rules.explained, self.rules.scenario)
+        return None if shares is None else np.concatenate([*shares.values()])
 
     def kl(self, judge: Judge) -> np.ndarray:
         """Return the KL divergence of a judge from the NMT model at each test decision, (N,)."""

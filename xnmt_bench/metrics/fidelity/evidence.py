@@ -15,6 +15,7 @@ from xnmt_bench.judges.extremes import stored_extremes
 from xnmt_bench.judges.judge import JUDGING_SECONDS, SCORES
 from xnmt_bench.judges.unigram import left_out_perplexity
 from xnmt_bench.measuring.measurement import DECISIONS, Evidence
+from xnmt_bench.measuring.metric import OFF_WORDS
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity.decision_facts import FACETS_FILE, SAMPLE_FILE, TestDecisions
 from xnmt_bench.rules.table import ERROR, read_errors
@@ -39,6 +40,8 @@ def evidence_of(
     columns = judge.columns()
     if compare_distributions and judge.gives_distributions:
         columns["kl"] = decisions.kl(judge)
+    if (off_words_N := decisions.off_words) is not None:
+        columns[OFF_WORDS.name] = off_words_N
     evidence = sum_predictions(judge, decisions, columns, of_rules=True)
     facts = judge.facts() | {JUDGING_SECONDS: judge.judged.artefact.seconds}
     if judge.switches_off:

@@ -23,6 +23,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import (
+    OFF_WORDS,
     Column,
     Further,
     Key,
@@ -110,6 +111,7 @@ class Fidelity(SumMetric):
         "hits": Bounds(0, 1, of="hittable"),
         "hittable_any": Bounds(0),
         "hits_any": Bounds(0, 1, of="hittable_any"),
+        OFF_WORDS.name: Bounds(0, 1, of="rows"),
     }
     columns: Sequence[Column] = (
         Column.lower("ppl", "PPL", log=True).means(
@@ -127,6 +129,7 @@ class Fidelity(SumMetric):
         Column.higher("hit_any_at_k", "hit@k, decisions", percent, interval=False).means(
             "share of the decisions whose rule holds a word that decides the label"
         ),
+        OFF_WORDS,
     )
     pivot = "instantiation"
 
@@ -178,6 +181,8 @@ class Fidelity(SumMetric):
         }
         if "correct" in sums_R:
             results["accuracy"] = ratio(sums_R["correct"], decisions_R)
+        if OFF_WORDS.name in sums_R:
+            results[OFF_WORDS.name] = ratio(sums_R[OFF_WORDS.name], decisions_R)
         planted = [name.removeprefix(PLANTED) for name in sums_R if name.startswith(PLANTED)]
         if planted:
             results["planted"] = np.sum([sums_R[PLANTED + slot] for slot in planted], axis=0)
