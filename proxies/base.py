@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 LONGEST = 512  # places in a sentence with embeddings of their own
@@ -98,3 +99,22 @@ class Proxy(nn.Module, ABC):
             words_BK: ids of the rule's words, k of the source and k of the prefix, -1 for none.
             positions_BK: their places in the sentence, below `LONGEST`, -1 for none.
         """
+
+    def loss(self, words_BK: Tensor, positions_BK: Tensor, label_B: Tensor) -> Tensor:
+        """Return the mean of -log Q of labels, in nats.
+
+        A label that is a distribution gives its cross-entropy.
+        """
+        # In float32 under every precision of training, since sums over V lose digits otherwise.
+        return F.cross_entropy(self(words_BK, positions_BK).float(), label_B)
+
+    def decide(
+        self, words_BK: Tensor, positions_BK: Tensor, label_B: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return Q's first choices and log Q of labels, (B,)."""
+        log_q_BV = self.log_distributions(words_BK, positions_BK)
+        return log_q_BV.argmax(-1), log_q_BV.gather(-1, label_B[:, None])[:, 0]
+
+    def log_distributions(self, words_BK: Tensor, positions_BK: Tensor) -> Tensor:
+        """Return log Q of the whole vocabulary, (B, V)."""
+        return self(words_BK, positions_BK).log_softmax(-1)  # type: ignore[no-any-return]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from proxies.base import Proxy
@@ -20,7 +19,8 @@ class ProxyTraining(SeededModule):
         self, proxy: Proxy, lessons: Lessons, options: ProxyTrainingOptions, labels: int
     ) -> None:
         super().__init__()
-        self.model, self.choices = proxy, labels
+        self.model: Proxy = proxy
+        self.choices = labels
         self._lessons, self._options = lessons, options
 
     def train_dataloader(self) -> Iterable[DecisionBatch]:
@@ -42,9 +42,7 @@ class ProxyTraining(SeededModule):
 
     def _loss(self, name: str, batch: DecisionBatch) -> Tensor:
         label_B, words_BK, positions_BK = batch
-        # In float32 under every precision of training, since sums over V lose digits otherwise.
-        # A label that is a distribution gives its cross-entropy.
-        loss = F.cross_entropy(self.model(words_BK, positions_BK).float(), label_B)
+        loss = self.model.loss(words_BK, positions_BK, label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(label_B))
         return loss
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from proxies.data import DrawnRules, loader
+from proxies.data import DrawnRules, VisibleWords, loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -119,10 +119,18 @@ class EvalX(TrainedProxy):
             "admit_special": self.rules.decisions.extraction.admit_special,
         }
 
+    def find_pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of all words that can be drawn, and of the labels."""
+        contexts = self._contexts()
+        return contexts.source.ids, np.concatenate([contexts.prefix.ids, contexts.label_N])
+
+    def _contexts(self) -> VisibleWords:
+        return self.rules.decisions.visible_words(self.rules.learned_from, self.train_sentences)
+
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return words drawn anew each epoch; those of the held-out sentences are drawn once."""
         rules, seed, size = self.rules, self.rules.seed, training.batch_size
-        contexts = rules.decisions.visible_words(rules.learned_from, self.train_sentences)
+        contexts = self._contexts()
         cut = held_out(sentence_starts(contexts.sentence_N), training)
         rows = np.arange(len(contexts))
         # A generator of its own, so that validation does not depend on the number of epochs drawn.

@@ -7,6 +7,7 @@ the whole context would hold words that the rule leaves out.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from torch import Tensor, nn
 
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
+from proxies.narrowed import PIECES, WIDEST, Pieces
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
+from xnmt_bench.judges.judge import describe_pieces
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
 from xnmt_bench.options import Count, Size
@@ -67,7 +70,33 @@ class EvalXStates(BaseTuned):
 
     def learner_recipe(self) -> dict[str, Any]:
         """Return what tells its training from that of `base_tuned`."""
-        return {"readout": {"hidden": self.hidden}}
+        recipe = {"readout": {"hidden": self.hidden}}
+        return recipe | ({"vocabulary": PIECES} if self._is_narrowed else {})
+
+    def settings(self) -> dict[str, Any]:
+        """Return its options, and those of its training."""
+        return super().settings() | ({"vocabulary": PIECES} if self._is_narrowed else {})
+
+    @property
+    def _is_narrowed(self) -> bool:
+        """Whether the vocabulary is too large for weights of every label."""
+        return len(self.rules.explained.texts.subwords[1]) > WIDEST
+
+    @cached_property
+    def _pieces(self) -> Pieces | None:
+        """The classes of labels, of a network that has weights of only those it learns from."""
+        if not self._is_narrowed:
+            return None
+        rules = self.rules
+        contexts = self.learnt_decisions.visible_words(rules.learned_from, self.train_sentences)
+        pieces = Pieces(contexts.label_N, len(rules.explained.texts.subwords[1]))
+        return pieces.to(rules.trainer.device)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known of its training, and of its labels where it lacks some."""
+        pieces = self._pieces
+        described = {} if pieces is None else describe_pieces(pieces, self.rules.test.label_N)
+        return super().facts() | described
 
     def training(
         self,
@@ -80,7 +109,8 @@ class EvalXStates(BaseTuned):
         """Return the training of the network, from fresh weights."""
         from xnmt_bench.judges.tuning import ReadoutTraining
 
-        return ReadoutTraining(self._fresh(), self._copy_model(), split, contexts, k, options, seed)
+        readout, model = self._fresh(), self._copy_model()
+        return ReadoutTraining(readout, self._pieces, model, split, contexts, k, options, seed)
 
     def _fresh(self) -> nn.Module:
         """Return the network with fresh weights."""
@@ -93,16 +123,18 @@ class EvalXStates(BaseTuned):
             nn.LayerNorm(dimension),
             nn.Linear(dimension, self.hidden),
             nn.ReLU(),
-            nn.Linear(self.hidden, len(model.target_subwords)),
+            nn.Linear(self.hidden, len(self._pieces or model.target_subwords)),
         )
 
     def log_likelihood(self, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """Return log Q of each label, and whether the label is the network's first choice."""
         readout = self._fresh()
         load_model(readout, self.trained.path / WEIGHTS)
-        readout = readout.to(self.rules.trainer.device)
+        readout, pieces = readout.to(self.rules.trainer.device), self._pieces
 
         def decide(states_BD: Tensor, label_B: Tensor) -> tuple[Tensor, Tensor]:
+            if pieces is not None:
+                return pieces.decide(readout(states_BD), label_B)
             log_q_BV = readout(states_BD).log_softmax(-1)
             return log_q_BV.argmax(-1), log_q_BV.gather(-1, label_B[:, None])[:, 0]
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from torch import Tensor
 
+from proxies.narrowed import Pieces
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.engine import make_shards
 from xnmt_bench.judges.rule_set import RuleSet
@@ -28,6 +29,7 @@ SCORES = "test.parquet"
 # Facts of a row: sentences read in learning, over all epochs; seconds of learning, of judging.
 LEARNING_PASSES, LEARNING_SECONDS = "learning_passes", "learning_seconds"
 JUDGING_SECONDS = "judging_seconds"
+TOLD_APART = "pieces"  # of a vocabulary too large for weights of each
 
 
 class Judge(Lazy, ABC):
@@ -255,6 +257,19 @@ class Judge(Lazy, ABC):
     def combine(cls, scored: Sequence[ScoredRow]) -> list[ScoredRow]:
         """Return rows made of this judge's rows, such as the best of a family."""
         return []
+
+
+def describe_pieces(pieces: Pieces, labels_N: np.ndarray) -> dict[str, Any]:
+    """Return how many pieces a judge tells apart, and how many labels are none of these.
+
+    Args:
+        pieces: of the target side.
+        labels_N: of the test decisions.
+    """
+    learnt = len(pieces) - 1
+    unlearnt = int((pieces.class_V.cpu().numpy()[labels_N] == learnt).sum())
+    of_pieces = {"learnt": learnt, "of": len(pieces.class_V)}
+    return {TOLD_APART: of_pieces | {"labels": len(labels_N), "unlearnt labels": unlearnt}}
 
 
 def training_facts(trained: Stage, sentences: int) -> dict[str, Any]:

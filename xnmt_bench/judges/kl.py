@@ -16,8 +16,9 @@ from torch import Tensor
 
 from proxies.data import PackedRules, unpack
 from proxies.lessons import DecisionBatch, Lessons, ProxyTrainingOptions
+from proxies.narrowed import WIDEST, Pieces
 from xnmt_bench.device import device_of, exact
-from xnmt_bench.judges.trained_proxy import LESSONS, RuleProxy, held_out
+from xnmt_bench.judges.trained_proxy import LESSONS, NUMBERS, RuleProxy, held_out
 from xnmt_bench.measuring.metric import Column
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.states import write_states
@@ -85,8 +86,10 @@ class Distilled(RuleProxy):
         cut = held_out(starts, training)
         validation = np.arange(cut, len(decisions))
 
+        pieces = self.pieces(folder)[1].to(device_of(model)) if self.is_narrowed else None
+
         def batches(order: np.ndarray) -> _Distributions:
-            return _Distributions(model, decisions, states_ND, state_rows, order, size)
+            return _Distributions(model, decisions, states_ND, state_rows, order, size, pieces)
 
         def train(epoch: int) -> Iterable[DecisionBatch]:
             # The held-out rows stand behind `cut`.
@@ -105,6 +108,7 @@ class _Distributions:
         state_rows: the row of each decision's state.
         order: the rows, in the order in which they are batched.
         batch_size: rows a batch.
+        pieces: classes of the vocabulary; the distributions are over these then, (B, C).
     """
 
     def __init__(
@@ -115,10 +119,11 @@ class _Distributions:
         state_rows: np.ndarray,
         order: np.ndarray,
         batch_size: int,
+        pieces: Pieces | None = None,
     ) -> None:
         self._model, self._decisions = model, decisions
         self._states, self._state_rows = states_ND, state_rows
-        self._order, self._batch_size = order, batch_size
+        self._order, self._batch_size, self._pieces = order, batch_size, pieces
 
     def __len__(self) -> int:
         return -(-len(self._order) // self._batch_size)
@@ -128,8 +133,17 @@ class _Distributions:
             rows = self._order[start : start + self._batch_size]
             # The label is dropped: the loss compares whole distributions.
             _, words_BK, positions_BK = unpack(self._decisions[rows])
-            log_p_BV = log_distributions(self._model, self._states[self._state_rows[rows]])
-            yield log_p_BV.exp(), words_BK, positions_BK
+            states_BD = self._states[self._state_rows[rows]]
+            yield self._distributions(states_BD), words_BK, positions_BK
+
+    def _distributions(self, states_BD: np.ndarray) -> Tensor:
+        if self._pieces is None:
+            return log_distributions(self._model, states_BD).exp()
+        # Few at a time, since what is kept is narrow and what it is made of is not.
+        rows = max(1, NUMBERS // len(self._pieces.class_V))
+        starts = range(0, len(states_BD), rows)
+        parts = (log_distributions(self._model, states_BD[i : i + rows]) for i in starts)
+        return torch.cat([self._pieces.gather(log_p_BV.exp()) for log_p_BV in parts])
 
 
 @torch.no_grad()
@@ -151,13 +165,21 @@ def divergences(
         states_ND: its states at the decisions.
         predicted: rows of some decisions at a time, and a judge's log Q (B, V) of them.
     """
-    kl_N = np.empty(len(states_ND))
+    kl_N, all_rows = np.empty(len(states_ND)), np.arange(len(states_ND))
     for rows, log_q_BV in predicted:
-        log_p_BV = log_distributions(model, states_ND[rows])
-        # Sums over a whole vocabulary lose digits in float32.
-        log_p_BV, log_q_BV = (x.to(exact(x.device)) for x in (log_p_BV, log_q_BV))
-        terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV)
-        # 0 log 0 is 0, also where both distributions exclude a word.
-        terms_BV = terms_BV.masked_fill(log_p_BV.exp() == 0, 0.0)
-        kl_N[rows] = terms_BV.sum(1).cpu().numpy()
+        width = log_q_BV.shape[1]
+        at_once = max(1, NUMBERS // width) if width > WIDEST else len(log_q_BV)
+        for start in range(0, len(log_q_BV), at_once):
+            part = all_rows[rows][start : start + at_once]
+            log_p_BV = log_distributions(model, states_ND[part])
+            kl_N[part] = _divergence(log_p_BV, log_q_BV[start : start + at_once]).cpu().numpy()
     return kl_N
+
+
+def _divergence(log_p_BV: Tensor, log_q_BV: Tensor) -> Tensor:
+    """Return KL(P || Q) of each row, (B,)."""
+    # Sums over a whole vocabulary lose digits in float32.
+    log_p_BV, log_q_BV = (x.to(exact(x.device)) for x in (log_p_BV, log_q_BV))
+    terms_BV = log_p_BV.exp() * (log_p_BV - log_q_BV)
+    # 0 log 0 is 0, also where both distributions exclude a word.
+    return terms_BV.masked_fill(log_p_BV.exp() == 0, 0.0).sum(1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,16 +16,21 @@ from torch import Tensor
 from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.lessons import Lessons, ProxyTrainingOptions
+from proxies.narrowed import PIECES, WIDEST, Narrowed, Pieces
 from proxies.scoring import BATCH, distributions, log_likelihoods
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.judges.judge import Judge, LearnsFrom, training_facts
+from xnmt_bench.judges.judge import Judge, LearnsFrom, describe_pieces, training_facts
 from xnmt_bench.registry import create, entries, load
 from xnmt_bench.rules.table import Rules, sentence_starts
 from xnmt_bench.store import Stage, Work
 
 WEIGHTS = "proxy.safetensors"
 LESSONS = "lessons"
+PIECES_FILE = "pieces.npz"  # of a large vocabulary, the ids that a proxy has weights of
+SIDES = ("source", "target")
+NUMBERS = 2**22  # of a distribution over a large vocabulary, computed at once
+NOTHING = "the explainer gives no relevance for any training decision"
 HELD_OUT = 1  # tells the draws of validation from those of training
 
 
@@ -35,7 +41,17 @@ class TrainedProxy(Judge):
         """Return its options, and the sizes and training of the proxy."""
         proxy = self.rules.proxy
         # Rows of unlike proxies are then never ranked together.
-        return super().settings() | proxy.sizes | vars(proxy.training)
+        return super().settings() | proxy.sizes | vars(proxy.training) | self._narrowing
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a side's vocabulary is too large for weights of every piece."""
+        return max(map(len, self.rules.explained.texts.subwords)) > WIDEST
+
+    @property
+    def _narrowing(self) -> dict[str, Any]:
+        """The entry of a row's settings and of a proxy's recipe where it is so."""
+        return {"vocabulary": PIECES} if self.is_narrowed else {}
 
     @property
     def family(self) -> str:
@@ -67,6 +83,13 @@ class TrainedProxy(Judge):
     def lessons(self, folder: Path, training: ProxyTrainingOptions) -> Lessons:
         """Return the lessons; `folder` may hold files named `lessons*` until training is over."""
 
+    @abstractmethod
+    def find_pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of source words, and of prefix words and labels, in its lessons.
+
+        An id may be there more than once, and -1 stands for none.
+        """
+
     @property
     def initial(self) -> TrainedProxy | None:
         """The proxy whose weights training starts from; None for fresh weights."""
@@ -94,11 +117,13 @@ class TrainedProxy(Judge):
             from proxies.training import ProxyTraining
             from xnmt_bench.fitting import fit
 
+            if self.is_narrowed:
+                self._write_pieces(folder)
             lessons = self.lessons(folder, training)
 
             def build() -> ProxyTraining:
                 # `fit` builds it once more where it validates the weights before any step.
-                start = initial.open() if initial else self._fresh()
+                start = initial.open() if initial else self._fresh(folder)
                 # An opened proxy has no dropout, as scoring wants it.
                 return ProxyTraining(start.train().requires_grad_(True), lessons, training, labels)
 
@@ -136,6 +161,7 @@ class TrainedProxy(Judge):
             precision=options.precision,
             code=code_of_plug_in(load("proxies", proxy.name)),
             judge=code_of_plug_in(type(self)),
+            **self._narrowing,
         )
 
     def recipe(self) -> dict[str, Any]:
@@ -148,34 +174,69 @@ class TrainedProxy(Judge):
 
     def log_distributions(self, rules: Rules, positions: int) -> Iterator[tuple[slice, Tensor]]:
         """Yield rows of some rules at a time, and log Q of the whole vocabulary, (B, V)."""
-        return distributions(self.open(), decisions_of(rules), min(BATCH, positions))
+        rows = min(BATCH, positions)
+        if self.is_narrowed:
+            rows = min(rows, max(1, NUMBERS // len(self.rules.explained.texts.subwords[1])))
+        return distributions(self.open(), decisions_of(rules), rows)
 
     def made_by(self) -> dict[str, str]:
         """Return the trained proxy's fingerprint."""
         return {"learned": self.trained.fingerprint}
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known of its training; see `training_facts`."""
-        return training_facts(self.trained, self.train_sentences)
+        """Return what is known of its training, and of its labels where it lacks some.
+
+        See `training_facts` and `describe_pieces`.
+        """
+        facts = training_facts(self.trained, self.train_sentences)
+        if self.is_narrowed:
+            _, target = self.pieces(self.trained.path)
+            facts |= describe_pieces(target, self.rules.test.label_N)
+        return facts
 
     def open(self) -> Proxy:
         """Return the trained proxy, on the configured device."""
-        proxy = self._fresh()
+        proxy = self._fresh(self.trained.path)
         load_model(proxy, self.trained.path / WEIGHTS)
         # Dropout off: scoring has to give the same digits twice.
         return proxy.eval().to(self.rules.trainer.device)
 
-    def _fresh(self) -> Proxy:
+    def _fresh(self, folder: Path) -> Proxy:
         """Return the configured proxy with fresh weights.
+
+        Args:
+            folder: of the proxy, which holds its pieces if it is narrowed.
 
         Raises:
             XnmtError: no proxy has this name, or it refuses an option.
         """
-        source, target = self.rules.explained.texts.subwords
+        if not self.is_narrowed:
+            return self._create(*self.rules.explained.texts.subwords)
+        pieces = self.pieces(folder)
+        return Narrowed(self._create(*pieces), *pieces)
+
+    def _create(self, source: Sized, target: Sized) -> Proxy:
+        """Return the configured proxy with fresh weights of so many ids."""
         vocabulary = Vocabulary(len(source), len(target), self.rules.k)
         configured = self.rules.proxy
         proxy: Proxy = create("proxies", configured.name, vocabulary, **configured.sizes)
         return proxy
+
+    def pieces(self, folder: Path) -> tuple[Pieces, Pieces]:
+        """Return the classes of both sides' ids, of a narrowed proxy in a folder."""
+        sizes = map(len, self.rules.explained.texts.subwords)
+        with np.load(folder / PIECES_FILE, allow_pickle=False) as ids:
+            of_sides = zip(SIDES, sizes, strict=True)
+            source, target = (Pieces(ids[side], size) for side, size in of_sides)
+        return source, target
+
+    def _write_pieces(self, folder: Path) -> None:
+        """Write the ids that the proxy has weights of."""
+        if self.initial:  # whose weights it takes over
+            shutil.copy(self.initial.trained.path / PIECES_FILE, folder)
+            return
+        source, target = map(np.unique, self.find_pieces())
+        np.savez(folder / PIECES_FILE, source=source, target=target)
 
 
 FAMILY = ("fn", "rn", "sa")  # the paper's proxies, whose best is Comb
@@ -194,6 +255,16 @@ class RuleProxy(TrainedProxy):
     def made_by(self) -> dict[str, str]:
         """Return the fingerprints of the trained proxy and of the rules that it learnt from."""
         return super().made_by() | {"rules": self.rules.training_artefact.fingerprint}
+
+    def find_pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids in the explainer's rules."""
+        source, target = [], []
+        for rules in self.rules.training():
+            source.append(np.unique(rules.source_NK))
+            target += [np.unique(rules.prefix_NK), np.unique(rules.label_N)]
+        if not source:
+            raise NotApplicable(NOTHING)
+        return np.concatenate(source), np.concatenate(target)
 
     def write_decisions(self, folder: Path) -> tuple[PackedRules, np.ndarray]:
         """Write the training rules to a file.
@@ -214,7 +285,7 @@ class RuleProxy(TrainedProxy):
                 starts.append(count + sentence_starts(rules.sentence_N))
                 count += len(rules.sentence_N)
         if not count:
-            raise NotApplicable("the explainer gives no relevance for any training decision")
+            raise NotApplicable(NOTHING)
         return open_decisions(path, self.rules.k, kind), np.concatenate(starts)
 
 

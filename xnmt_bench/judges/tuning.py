@@ -8,13 +8,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from proxies.data import DrawnRules, VisibleWords
 from proxies.lessons import ProxyTrainingOptions
+from proxies.narrowed import WIDEST, Pieces
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.fitting import MONITOR, SeededModule
 from xnmt_bench.judges.masked import masked_states
-from xnmt_bench.judges.trained_proxy import HELD_OUT, held_out
+from xnmt_bench.judges.trained_proxy import HELD_OUT, NUMBERS, held_out
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.rules.table import sentence_starts
 
@@ -45,9 +47,21 @@ class Tuning(SeededModule):
         """What training changes."""
         return self.model
 
-    def logits(self, states_BD: Tensor) -> Tensor:
-        """Return logits (B, V) of the label at states that saw only the random words."""
-        return self.model.logits(states_BD)
+    def loss(self, states_BD: Tensor, label_B: Tensor) -> Tensor:
+        """Return the mean of -log P of labels at states that saw only the random words."""
+        if len(self.model.target_subwords) <= WIDEST:
+            return F.cross_entropy(self.model.logits(states_BD).float(), label_B)
+
+        def sum_losses(states_RD: Tensor, label_R: Tensor) -> Tensor:
+            logits_RV = self.model.logits(states_RD).float()
+            return F.cross_entropy(logits_RV, label_R, reduction="sum")
+
+        # Logits of a large vocabulary are made again for gradients, since all of a batch's would
+        # fill memory.
+        rows = max(1, NUMBERS // len(self.model.target_subwords))
+        parts = zip(states_BD.split(rows), label_B.split(rows), strict=True)
+        sums = [checkpoint(sum_losses, *part, use_reentrant=False) for part in parts]
+        return torch.stack(sums).sum() / len(label_B)
 
     def train_dataloader(self) -> TuningBatches:
         """Return this epoch's draws, in this epoch's order."""
@@ -86,7 +100,7 @@ class Tuning(SeededModule):
             )
         # The system's own labels, not the reference's: a judge predicts decisions.
         label_B = torch.as_tensor(contexts.label_N[rows].astype(np.int64), device=states_BD.device)
-        loss = F.cross_entropy(self.logits(states_BD).float(), label_B)
+        loss = self.loss(states_BD, label_B)
         self.log(name, loss, prog_bar=True, batch_size=len(rows))
         return loss
 
@@ -104,6 +118,7 @@ class ReadoutTraining(Tuning):
     def __init__(
         self,
         readout: nn.Module,
+        pieces: Pieces | None,
         model: NMTModel,
         split: EncodedSplit,
         contexts: VisibleWords,
@@ -113,16 +128,19 @@ class ReadoutTraining(Tuning):
     ) -> None:
         super().__init__(model, split, contexts, k, options, seed)
         self.readout = readout
+        self._pieces = pieces
 
     @property
     def learnt(self) -> nn.Module:
         """What training changes."""
         return self.readout
 
-    def logits(self, states_BD: Tensor) -> Tensor:
-        """Return logits (B, V) of the label at states that saw only the random words."""
-        logits: Tensor = self.readout(states_BD)
-        return logits
+    def loss(self, states_BD: Tensor, label_B: Tensor) -> Tensor:
+        """Return the mean of -log Q of labels at states that saw only the random words."""
+        logits = self.readout(states_BD)
+        if self._pieces is not None:
+            return self._pieces.loss(logits, label_B)
+        return F.cross_entropy(logits.float(), label_B)
 
 
 class TuningBatches:

@@ -78,7 +78,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     except NotApplicable:
         return None
     evidence = sum_predictions(reference, decisions, {}, of_rules=False)
-    facts, files = dict(evidence.facts), dict(evidence.files)
+    facts, files = evidence.facts | reference.facts(), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
         facts |= {"doubts": decisions.doubts, "capped": decisions.capped}
         # Kinds are of the decisions, so the system's own row holds them once for all.

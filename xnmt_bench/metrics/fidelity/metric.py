@@ -13,6 +13,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import Judge, RuleSet
 from xnmt_bench.judges.configured import configured_judges, installed_judges
 from xnmt_bench.judges.extremes import ALL_WORDS, NO_WORD, stored_extremes
+from xnmt_bench.judges.judge import TOLD_APART
 from xnmt_bench.judges.nmt import NMT
 from xnmt_bench.judges.unigram import Unigram
 from xnmt_bench.measuring.alike import family
@@ -59,6 +60,11 @@ REFERENCES: tuple[type[Judge], ...] = (Unigram, NMT)
 nats = "{:.3f}".format
 BLIND_NOTE = (
     "Blind rows never ask the model. A method that does not beat them has shown nothing about it."
+)
+NARROWED_NOTE = (
+    "Proxies, EVAL-X and unigram tell apart only the target pieces of {nmt} that they learn from, "
+    "{learnt} of {of:,}. All others share one probability evenly; {unlearnt} % of the test labels "
+    "are among them."
 )
 SCORED = {
     "is": "is scored on the decisions whose label is the target's own word.",
@@ -253,7 +259,8 @@ class Fidelity(SumMetric):
             for m in rows
             if (error := m.facts.of_metric.get(ERROR))
         }
-        return [*_describe_extremes(scored), *notes, *sorted(counted), *sorted(errors)]
+        notes = [*_describe_extremes(scored), *notes, *sorted(counted), *sorted(errors)]
+        return [*notes, *_describe_pieces(rows)]
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
         """Yield decisions with the words that each explainer picked."""
@@ -273,6 +280,30 @@ def _describe_extremes(scored: Sequence[ScoredRow]) -> Iterator[str]:
         # Of several trainings, scenarios or test sets.
         no_word, all_words = (" or ".join(sorted(texts)) for texts in zip(*ppls, strict=True))
         yield f"{where}: {heading}: PPL {no_word} with no word on, {all_words} with all."
+
+
+def _describe_pieces(rows: Sequence[Measurement]) -> list[str]:
+    """Return a note on judges that have weights of only some pieces of their vocabulary, if any."""
+    by_system: dict[tuple[str, int], list[Mapping[str, int]]] = {}
+    for row in rows:
+        if pieces := row.facts.of_metric.get(TOLD_APART):
+            by_system.setdefault((row.identity["nmt"], pieces["of"]), []).append(pieces)
+    return [
+        NARROWED_NOTE.format(
+            nmt=nmt,
+            learnt=_span([pieces["learnt"] for pieces in every], ","),
+            of=size,
+            unlearnt=_span(
+                [100 * pieces["unlearnt labels"] / pieces["labels"] for pieces in every], ".1f"
+            ),
+        )
+        for (nmt, size), every in sorted(by_system.items())
+    ]
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """Return the least and the greatest value, or one where they read alike."""
+    return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (min(values), max(values))))
 
 
 def _further(rules: RuleSet, settings: dict[str, Any], facts: dict[str, Any]) -> Further:
