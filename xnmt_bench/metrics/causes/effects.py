@@ -298,9 +298,13 @@ class Interventions:
         for start in range(0, len(pairs), rows):
             part = [(source, target) for source, target in pairs[start : start + rows]]
             batch = self._model.collate(part)
-            probability_RTV = self._model(batch).softmax(-1).double().cpu().numpy()
-            for row, (_, target) in enumerate(part):
-                yield probability_RTV[row, : len(target)]
+            for states_TD, (_, target) in zip(self._model.states(batch), part, strict=True):
+                yield self._distribution(states_TD[: len(target)])
+
+    def _distribution(self, states_TD: torch.Tensor) -> np.ndarray:
+        """Return the distribution (T, V) of each step of one row."""
+        # Row by row, since a distribution is as wide as the vocabulary.
+        return self._model.logits(states_TD).softmax(-1).double().cpu().numpy()
 
     def _erase(self, side: int, words: Sequence[str], clean: Clean) -> np.ndarray:
         """Return the effect of taking all from a word but its place, (N, W)."""
@@ -317,10 +321,9 @@ class Interventions:
         changed_RXD[erased_RX] = replacement(model, side, "mean").to(changed_RXD)
         embedded[side] = changed_RXD
         states = model.decode(model.encode(embedded[SOURCE], batch.layout), embedded[PREFIX])
-        new_RTV = model.logits(states).softmax(-1).double().cpu().numpy()
+        new = (self._distribution(states_TD[clean.step_N]) for states_TD in states)
         effect_NW = np.stack(
-            [_total_variation(new_TV[clean.step_N], clean.distribution_NV) for new_TV in new_RTV],
-            axis=1,
+            [_total_variation(new_NV, clean.distribution_NV) for new_NV in new], axis=1
         )
         if side == PREFIX:
             effect_NW[clean.word_N[:, None] <= np.arange(len(words))] = np.nan

@@ -80,8 +80,11 @@ def distances(
                 # No row is read farther than the step.
                 encoding = encoding.reading(encoding.layout.input_BT[:, : step + 1])
                 states = model.decode(encoding, (embedded[1] * input_RTD)[:, : step + 1])
-                moved_RV = model.logits(states[:, step]).softmax(-1)
-                parts.append(hellinger(moved_RV, whole_V).cpu().numpy())
+                at_step_RD = states[:, step]
+                parts += [
+                    hellinger(model.logits(part).softmax(-1), whole_V).cpu().numpy()
+                    for part in at_step_RD.split(model.output_rows(at_step_RD))
+                ]
             by_step.append(np.concatenate(parts))
         return by_step
 
