@@ -17,13 +17,6 @@ from transformers import AutoTokenizer
 from support.configurations import configure
 from support.forked_commands import must_run
 from support.huggingface_models import READER, build, teach
-from support.model_checks import (
-    assert_reads_as_decode,
-    assert_same_relevance,
-    assert_scores_alike,
-    assert_untouched,
-    state_of,
-)
 from support.pickles import Hostile
 from support.systems import double
 from xnmt_bench.corpora.sentence import SIDES
@@ -34,7 +27,6 @@ from xnmt_bench.explain import explain
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.metrics.robustness.changes import group_weights
 from xnmt_bench.nmt import huggingface
-from xnmt_bench.nmt.base import Reader
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.blocks import Blocks
 from xnmt_bench.nmt.decoding import translate
@@ -43,9 +35,6 @@ from xnmt_bench.overrides import quoted
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import load_explainer
-
-EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
-BY_BLOCKS = ("alti", "attention_norm", "value_zeroing")
 
 
 @pytest.fixture(scope="session")
@@ -97,41 +86,6 @@ def test_ids_and_embeddings_are_one_function(model, pairs):
     never = model.model.generation_config.bad_words_ids or []
     assert len(predictable) == expected.shape[-1] - len(never)
     assert (PAD in ids.unpredictable) == bool(never)
-
-
-@pytest.mark.parametrize("name", [*EXPLAINERS, *BY_BLOCKS])
-def test_a_sentence_does_not_depend_on_its_batch(model, pairs, name):
-    """Law 2."""
-    explainer = load_explainer(name)
-    # A signed sum is rounded as its parts are, a share as what sums to 1: more than single words.
-    if name in ("weighted_gradient", *BY_BLOCKS):
-        model = double(model)
-    scale = 1.0 if name == "prediction_difference" else None
-    together, _ = decide(model, Batch.collate(pairs))
-    together_relevance = explainer.relevance(model, together)
-    for row, pair in enumerate(pairs):
-        alone, _ = decide(model, Batch.collate([pair]))
-        relevance = explainer.relevance(model, alone)
-        s, t = len(pair[0]), len(pair[1])
-        assert torch.equal(together.labels_BT[row, :t], alone.labels_BT[0])
-        assert_same_relevance(
-            together_relevance.source_BTS[row, :t, :s], relevance.source_BTS[0], scale
-        )
-        assert_same_relevance(
-            together_relevance.prefix_BTT[row, :t, :t], relevance.prefix_BTT[0], scale
-        )
-        assert relevance.source_BTS.abs().max() > 0
-
-
-@pytest.mark.parametrize("name", [*EXPLAINERS, *BY_BLOCKS])
-def test_a_model_leaves_an_explainer_as_it_entered(model, pairs, name):
-    """Law 3."""
-    # The first pass that asks for weights has transformers hook its own modules, for good.
-    theirs(model, pairs, output_attentions=True)
-    before = state_of(model)
-    batch, _ = decide(model, Batch.collate(pairs[:2]))
-    load_explainer(name).relevance(model, batch)
-    assert_untouched(before, model)
 
 
 def test_removal_by_attention_leaves_a_word_out_of_every_layer(model, pairs):
@@ -308,20 +262,6 @@ def test_transformers_warns_of_nothing_that_it_will_remove(family, texts):
     assert load_explainer("prediction_difference").relevance(model, batch).source_BTS.any()
 
 
-def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
-    batch = Batch.collate([(x, pairs[0][1]) for x, _ in pairs])
-    encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)
-    plain, cached = Reader(model, encoding), model.reader(encoding)
-    for step in range(3):
-        ids = batch.input_BT[:, step : step + 1]
-        torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
-    rows = torch.tensor([2, 2, 0])
-    for reader in (plain, cached):
-        reader.select(rows)
-    ids = torch.tensor([[7], [8], [9]])
-    torch.testing.assert_close(cached.read(ids), plain.read(ids), rtol=1e-3, atol=1e-4)
-
-
 def test_what_forks_reads_the_source_as_it_was_kept(model, pairs):
     """Keys of the source are computed once for all that goes on from a prefix."""
     batch, calls = Batch.collate(pairs), []
@@ -336,25 +276,6 @@ def test_what_forks_reads_the_source_as_it_was_kept(model, pairs):
     assert len(calls) == 2
     for hook in hooks:
         hook.remove()
-
-
-def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, pairs):
-    assert_reads_as_decode(model, model.collate(pairs), tolerance=1e-5)
-
-
-@torch.no_grad()
-def test_a_labels_probability_needs_no_other_order(model, pairs):
-    """It is read from the toolkit's own order of the vocabulary; `logits` has ours."""
-    states = model.states(model.collate(pairs)).flatten(0, 1)
-    labels = torch.arange(3, len(model.target_subwords))[: len(states)]
-    expected = model.logits(states[: len(labels)]).log_softmax(-1)
-    expected = expected.gather(-1, labels[:, None])[:, 0]
-    log_p = model.log_probability(states[: len(labels)], labels)
-    torch.testing.assert_close(log_p, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_variants_of_a_source_score_as_each_does_alone(model, pairs):
-    assert_scores_alike(model, pairs)
 
 
 def test_text_comes_back(model, texts):

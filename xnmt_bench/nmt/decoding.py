@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,9 @@ from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
 from xnmt_bench.device import device_of
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments
+from xnmt_bench.sweep import log_once
+
+log = logging.getLogger(__name__)
 
 
 @torch.no_grad()
@@ -63,6 +67,21 @@ def translate_encoded(
     return _search(model, reader, inputs_RT, limits.tolist(), beam)
 
 
+def warn_of_unended(translations: Sequence[Ids]) -> None:
+    """Log a warning where the limit cut more than half of the translations.
+
+    Such a model hardly ever writes what ends a translation.
+    """
+    unended = sum(EOS not in ids for ids in translations)
+    if 2 * unended > len(translations):
+        log_once(
+            log,
+            logging.WARNING,
+            f"{unended} of {len(translations)} translations were cut at their limit, twice the "
+            "source and 10 more subwords: the model hardly ever ends one",
+        )
+
+
 def _search(
     model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int
 ) -> list[list[int]]:
@@ -76,7 +95,8 @@ def _search(
         # In float32 also under autocast: scores of many steps are summed.
         logits_RV = model.logits(reader.read(inputs_RT)).float()
         logits_RV[:, [PAD, BOS]] = -torch.inf  # before the softmax: what is left sums to 1
-        total = score_R[:, None] + logits_RV.log_softmax(-1)
+        # In place, since rows are as wide as the vocabulary.
+        total = logits_RV.log_softmax(-1).add_(score_R[:, None])
         length, words = output_RT.shape[1] + 1, total.shape[1]
         total = total.view(len(open_sentences), -1)
         # Twice the beam, so that beam open ones remain when as many end.

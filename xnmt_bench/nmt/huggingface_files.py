@@ -35,6 +35,7 @@ TOKENIZER_FILES = {
     "MBart": ("tokenizer.json or sentencepiece.bpe.model",),
     "MBart50": ("tokenizer.json or sentencepiece.bpe.model",),
     "T5": ("tokenizer.json or spiece.model",),
+    **dict.fromkeys(("PreTrained", "", "Causal_lm"), ("tokenizer.json or tokenizer.model",)),
 }
 NEVER_IN_TEXT = re.compile(r"<extra_id_\d+>|<mask>")  # T5's sentinels, and what a gap is filled by
 

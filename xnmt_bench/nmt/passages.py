@@ -15,7 +15,7 @@ from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.decoding import translate, warn_of_unended
 from xnmt_bench.progress import bar
 
 # What a search reads at once: source ids on a CPU, and the bytes of each on a GPU.
@@ -137,16 +137,17 @@ def translate_passages(
     lengths = np.array([len(source.ids) for source, _ in tied])
 
     def search(tokens: int) -> list[str]:
-        targets = [""] * len(tied)
+        translations: list[list[int]] = [[]] * len(tied)
         with bar(len(tied), "translating", "sentences") as progress:
             for group in buckets(lengths, np.arange(len(tied)), tokens):
                 sources = [tied[i][0].ids for i in group]
                 # The target is yet to come, so its EOS is left out of the prefix.
                 prefixes = [tied[i][1].ids[:-1] for i in group]
                 for i, ids in zip(group, translate(model, sources, beam, prefixes), strict=True):
-                    targets[i] = model.target_subwords.decode(ids)
+                    translations[i] = ids
                 progress.update(len(group))
-        return targets
+        warn_of_unended(translations)
+        return [model.target_subwords.decode(ids) for ids in translations]
 
     targets = Room(None, **SEARCHED).tried(device_of(model), search) if tied else []
     return [replace(p, target=target) for p, target in zip(passages, targets, strict=True)]

@@ -21,7 +21,7 @@ from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.decoding import translate, warn_of_unended
 from xnmt_bench.nmt.passages import SEARCHED
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
@@ -195,7 +195,7 @@ class Translations(Lazy):
         Where the target has a context, it is the system's own translations of it.
         """
         split, model = self.texts.drawn(name), self.system.model
-        outputs: dict[int, list[int]] = {}
+        outputs, every = dict[int, list[int]](), list[list[int]]()
         # Of sources, since targets are not known yet.
         lengths = np.array([len(split.source[i]) for i in shard])
         places_U = places[shard.start : shard.stop]
@@ -213,6 +213,8 @@ class Translations(Lazy):
             translated = translate(model, sources, self._beam, prefixes=prefixes)
             for i, ids in zip(batch, translated, strict=True):
                 outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
+            every += translated
+        warn_of_unended(every)
         # A translation is a line of a file; a vocabulary of bytes can write a line's end.
         return [model.target_subwords.decode(outputs[i]).replace("\n", " ") for i in shard]
 
