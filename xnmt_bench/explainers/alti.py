@@ -56,10 +56,11 @@ class Alti(BlockExplainer):
 def _shares(block: AttentionBlock, vectors_BQXD: Tensor) -> Tensor:
     """Return each vector's share of what a block puts out, by the l1 norm."""
     output_BQ1D = block.output_BQD[:, :, None]
-    length_BQ1 = output_BQ1D.abs().sum(-1)
-    without_BQX = (output_BQ1D - block.normed(vectors_BQXD)).abs().sum(-1)
+    without_BQXD = output_BQ1D - block.normed(vectors_BQXD)
+    # Subtracted dimension by dimension: a few great ones would leave few digits of the others.
+    brought_BQX = (output_BQ1D.abs() - without_BQXD.abs()).sum(-1)
     # A vector that points away from the output makes it shorter and contributes nothing.
-    brought_BQX = (length_BQ1 - without_BQX).clamp(min=0)
+    brought_BQX = brought_BQX.clamp(min=0)
     sum_BQ1 = brought_BQX.sum(-1, keepdim=True)
     # Where none contributes the row is 0; NaN would spread to all steps of the sentence.
     return brought_BQX / sum_BQ1.where(sum_BQ1 > 0, 1)
