@@ -336,6 +336,9 @@ def test_examples_come_from_a_list_or_a_file(llama, tmp_path):
     file.write_text("a\tb\nc\n")
     with pytest.raises(DataError, match=r"examples.tsv:2: 1 columns; an example is"):
         read_examples(file)
+    file.write_text("a\tb\nc\t\n")
+    with pytest.raises(DataError, match=r"examples.tsv:2: one side of the example has no words"):
+        read_examples(file)
     with pytest.raises(DataError, match="no file of examples"):
         read_examples(tmp_path / "absent")
     with pytest.raises(XnmtError, match=r"\('a',\) is no pair of a source and a target"):

@@ -133,9 +133,11 @@ def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
             if len(row) != 2:
                 problem = f"{len(row)} columns; an example is a source, a tab and a target"
                 raise DataError(examples, number, problem)
+            if not all(text.strip() for text in row):
+                raise DataError(examples, number, "one side of the example has no words")
         return [(source, target) for source, target in rows]
     for pair in examples or ():
-        if not (len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+        if not (len(pair) == 2 and all(isinstance(text, str) and text.strip() for text in pair)):
             raise XnmtError(f"examples: {pair!r:.60} is no pair of a source and a target")
     return [(source, target) for source, target in examples or ()]
 
