@@ -127,6 +127,14 @@ def test_without_a_blind_row_and_without_frequencies(tmp_path):
     assert sentence.startswith("Base does not judge here")
 
 
+def test_few_sentences_do_not_say_that_a_judge_does_not_judge(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "SENTENCES", 19)
+    for explainer, ppl in PPL["base"].items():
+        write(tmp_path, explainer, "base", ppl, label_frequencies=150.0)
+    [sentence] = judged(tmp_path)[2]
+    assert sentence.startswith("By Base: not tested")
+
+
 def test_a_block_is_named_behind_the_judge(results):
     for explainer, ppl in PPL["base"].items():
         write(results, explainer, "base", 10 * ppl, keys={"prefix": "none"})

@@ -108,6 +108,8 @@ def _why_unranked(panel: Panel, pivot: str) -> str | None:
     best = panel.value(pivot, names[0])
     assert best is not None, "a name that is ranked has a number"
     rows = [row for name in names for row in panel.of(pivot, name)]
+    if any(row.values.get("units", 0) < LEAST_UNITS for row in rows if row.values):
+        return None  # as for the test: numbers of so few units say little
     return panel.metric.why_unranked(best, rows, panel.references)
 
 
