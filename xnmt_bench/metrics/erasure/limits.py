@@ -54,7 +54,7 @@ def limits(
     }
     # Both searches and all decisions step together: a pass shares encodings between its rows.
     longest = max(map(len, decisions), default=0)
-    # A step costs as many passes as there are words left to take away.
+    # A step costs about as many rows as there are words left to take away.
     for step in inside(range(longest), lambda step: longest - step, longest * (longest + 1) // 2):
         # Every set that one word less leads to, and the best chain to it.
         longer_of = {
