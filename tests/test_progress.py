@@ -114,6 +114,17 @@ def test_a_log_has_lines_also_while_a_step_takes_long(monkeypatch, caplog):
         assert caplog.messages[-1].startswith("outer: ") and "so far" in caplog.messages[-1]
 
 
+def test_short_stages_inside_another_are_not_silent_together(clock, caplog):
+    with Stage("outer", 4, "shards"):
+        for _ in range(4):
+            with Stage("inner", 1, "steps") as stage:
+                clock.now += 15
+                stage.step(1)
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        "inner: 1 of 1 steps", "inner: 1 of 1 steps", "outer: done in 60 s"
+    ]  # fmt: skip
+
+
 def test_an_error_leaves_no_stage_that_goes_on_talking():
     with pytest.raises(ValueError), Stage("outer", 1, "steps"):
         Stage("inner", 1, "steps").__enter__()

@@ -50,6 +50,9 @@ class Stage:
         # Errors and progress share stderr; results on stdout can be piped.
         self._terminal = sys.stderr.isatty() and not shared_terminal
         self._began = self._said = time.monotonic()
+        if _under_way and total is not None:
+            # What counts is the silence of the log, also over several short stages.
+            self._said = _under_way[-1]._said
         self._before = self._done = done
         self._note = ""
         self._ended = threading.Event()
@@ -116,6 +119,8 @@ class Stage:
         # Those inside it end with it, also where an error left them open.
         if self in _under_way:
             del _under_way[_under_way.index(self) :]
+        if _under_way:
+            _under_way[-1]._said = max(_under_way[-1]._said, self._said)
         if self._shown and self._terminal:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)  # leaves no half line behind
         elapsed = time.monotonic() - self._began
