@@ -322,7 +322,7 @@ def test_an_experiment_sets_what_its_file_says(name):
         [(key, chosen)] = override.items()
         group = str(key).removeprefix("override /")
         if isinstance(chosen, list):
-            assert list(config.get(group) or {}) == chosen
+            assert list(resolve(configure(f"experiment={name}"))[group]) == chosen
         else:
             assert config.hydra.runtime.choices[group] == chosen
     # The names of what is swept have dots of their own.
@@ -332,6 +332,26 @@ def test_an_experiment_sets_what_its_file_says(name):
         assert config.left_out[option] == usual
     for path, value in leaves(file):
         assert OmegaConf.select(config, path) == value, path
+
+
+def test_a_quick_option_of_a_metric_is_set_and_noted_where_the_metric_is_chosen():
+    of_metrics = {
+        tuple(option.split(".")[1:]): usual
+        for option, usual in configure("experiment=quick").left_out.items()
+        if option.startswith("metric.")
+    }
+    assert {metric for metric, _ in of_metrics} == {"erasure", "student"}
+    for (metric, option), usual in of_metrics.items():
+        assert options(load("metrics", metric))[option] == usual
+        chosen = read_settings(configure("experiment=quick", f"metric=[{metric}]"))
+        assert chosen.metric[metric][option] != usual
+        name = f"metric.{metric}.{option}"
+        assert sum(line.startswith(name) for line in chosen.omissions) == 1
+        by_hand = configure("experiment=quick", f"metric=[{metric}]", f"{name}={usual}")
+        assert not any(line.startswith(name) for line in read_settings(by_hand).omissions)
+    other = read_settings(configure("experiment=quick"))
+    assert [*other.metric] == ["fidelity"]
+    assert not any(line.startswith("metric.") for line in other.omissions)
 
 
 @pytest.mark.parametrize("name", names("experiment/li2020"))

@@ -1,6 +1,7 @@
 """A line of progress says what is done, at which pace, and how long the rest takes."""
 
 import logging
+import time
 from os import terminal_size
 
 import numpy as np
@@ -13,7 +14,7 @@ from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.training import ProxyTraining
 from xnmt_bench import progress
 from xnmt_bench.fitting import fit
-from xnmt_bench.progress import Stage, track
+from xnmt_bench.progress import Stage, inside, track
 from xnmt_bench.trainer import TrainerOptions
 
 
@@ -84,9 +85,60 @@ def test_items_are_counted_whole_and_told_every_so_often(clock, caplog):
     for _ in track(range(100), "rules", 100, "pairs"):
         clock.now += 0.4
     assert caplog.messages == [
-        "rules: 75 of 100 pairs, 2.5 a second, at most 10 s left",
+        "rules: 63 of 100 pairs, 2.5 a second, at most 15 s left",
         "rules: done in 40 s",
     ]
+
+
+def wait_for_lines(caplog, count):
+    """Wait, for a minute at most, until so many lines are logged; steps themselves log none."""
+    until = time.monotonic() + 60
+    while len(caplog.messages) < count:
+        assert time.monotonic() < until, caplog.messages
+        time.sleep(0.01)
+
+
+def test_a_log_has_lines_also_while_a_step_takes_long(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "EVERY", 0.05)
+    monkeypatch.setattr(progress, "TICK", 0.01)
+    with Stage("outer", None):
+        wait_for_lines(caplog, 1)
+        with Stage("inner", 3, "steps") as stage:
+            stage.step(1.5)
+            caplog.clear()
+            wait_for_lines(caplog, 2)
+            # The innermost stage knows more than those around it.
+            assert all(line.startswith("inner: 1.5 of 3 steps") for line in caplog.messages)
+        caplog.clear()
+        wait_for_lines(caplog, 1)
+        assert caplog.messages[-1].startswith("outer: ") and "so far" in caplog.messages[-1]
+
+
+def test_short_stages_inside_another_are_not_silent_together(clock, caplog):
+    with Stage("outer", 4, "shards"):
+        for _ in range(4):
+            with Stage("inner", 1, "steps") as stage:
+                clock.now += 15
+                stage.step(1)
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        "inner: 1 of 1 steps", "inner: 1 of 1 steps", "outer: done in 60 s"
+    ]  # fmt: skip
+
+
+def test_an_error_leaves_no_stage_that_goes_on_talking():
+    with pytest.raises(ValueError), Stage("outer", 1, "steps"):
+        Stage("inner", 1, "steps").__enter__()
+        raise ValueError
+    assert not progress._under_way
+
+
+def test_parts_of_a_step_are_counted_from_the_step_that_a_stage_is_at(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    for _ in track(range(2), "limits", 3, "shards", done=1):
+        for _ in inside(range(2), lambda part: 1, 2):
+            pass
+    lines = [line.split(" of 3")[0] for line in caplog.messages if " of 3" in line]
+    assert lines == [f"limits: {done}" for done in (1.5, 2.0, 2.0, 2.5, 3.0, 3.0)]
 
 
 def test_a_training_tells_parts_of_its_epochs(tmp_path, monkeypatch, caplog):

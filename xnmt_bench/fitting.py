@@ -433,6 +433,7 @@ class _Progress(pl.Callback):
         done = trainer.current_epoch
         shown = trainer.is_global_zero
         self._stage = Stage(self._description, self._max_epochs, "epochs", shown, done=done)
+        self._stage.__enter__()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, index: int

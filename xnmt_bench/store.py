@@ -28,6 +28,7 @@ from uuid import uuid4
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
 
+from xnmt_bench import progress
 from xnmt_bench.errors import TRAIN_FIRST, MissingError, StoreError
 from xnmt_bench.lazy import Lazy
 
@@ -482,7 +483,7 @@ def _make(
     # A killed run's folder is used again: stages find their finished shards in it.
     partial.mkdir(exist_ok=True)
     began, clock = time.monotonic(), time.time()
-    with naming(partial):
+    with naming(partial), progress.Stage(f"making {path.parent.name} {path.name}", None):
         facts = work(partial) or {}
     seconds = time.monotonic() - began
     for leftover in _temporary(partial):

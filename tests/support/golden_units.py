@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from support.configurations import SYSTEMS, configure, overrides
 from support.paths import ROOT
 from support.systems import take_stored_weights
+from xnmt_bench.composition import read_signatures
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.plan import configured_metrics
@@ -26,7 +27,7 @@ METRICS = {
     "fidelity": {},
     "aer": {},
     "causes": {"substitutes": 2},
-    "erasure": {"sentences": 4, "curves": 2, "limited": 1, "beam": 1, "removals": ["zero"]},
+    "erasure": {"sentences": 4, "curves": 2, "limited": 12, "beam": 1, "removals": ["zero"]},
     "soft": {"sentences": 4, "samples": 2},
     "infidelity": {"sentences": 6, "samples": 5, "removals": ["zero", "mean"]},
     "robustness": {"sentences": 3, "samples": 2, "depths": 2},
@@ -81,6 +82,7 @@ def digest_rows(name, workplace):
 
 
 if __name__ == "__main__":
+    read_signatures()
     by_system = {}
     for system_name in SYSTEMS:
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

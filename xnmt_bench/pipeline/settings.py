@@ -27,6 +27,7 @@ from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 from xnmt_bench.rules.prefix import PrefixWords
 
 Value = TypeVar("Value")
+OF_METRIC = "metric."  # opening of an option's name
 MISSING = "???"  # of an option without a default, until it is given
 Node = dict[str, Any]  # plain values, such as a `_target_` and its options
 Near = Annotated[int, Field(ge=0, le=3)]  # sentences
@@ -356,6 +357,8 @@ def read_settings(config: DictConfig) -> Settings:
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return a configuration as plain values, each interpolation as its value.
 
+    A quick experiment also sets options of metrics that a job need not have; these are dropped.
+
     Raises:
         ConfigError: one has no value.
     """
@@ -363,6 +366,12 @@ def resolve(config: DictConfig) -> dict[str, Any]:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigError([str(error).splitlines()[0]]) from None
+    metrics = values.get("metric") or {}
+    for name in values.get("left_out") or ():
+        metric = name.removeprefix(OF_METRIC).partition(".")[0]
+        # Without a class it was not chosen.
+        if name.startswith(OF_METRIC) and "_target_" not in metrics.get(metric, ()):
+            metrics.pop(metric, None)
     return dict(values)
 
 
@@ -415,6 +424,8 @@ def _changed(section: Value, changes: Mapping[str, Any]) -> Value:
 def _omissions(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a quick experiment leaves out, by the values that are configured in the end."""
     for name, usual in values["left_out"].items():
+        if name.startswith(OF_METRIC) and name.split(".")[1] not in values["metric"]:
+            continue
         value: Any = values
         for part in name.split("."):
             value = value[part]

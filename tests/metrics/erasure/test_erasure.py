@@ -18,6 +18,7 @@ from xnmt_bench.metrics.erasure import Erasure, stages
 from xnmt_bench.metrics.erasure.curves import GRID, bins, erase, point
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, order_words, ordered_decisions
 from xnmt_bench.metrics.erasure.limits import limits
+from xnmt_bench.pipeline.decision_table import load_decisions
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Store
@@ -29,7 +30,7 @@ class Table:
     """In the place of a model: the probability of each set of kept words is drawn once."""
 
     def __init__(self, seed=0):
-        self.seed, self.asked = seed, 0
+        self.seed, self.asked, self.passes = seed, 0, 0
 
     def value(self, decision, keep_W):
         kept = (decision.side_W[keep_W].tolist(), decision.place_W[keep_W].tolist())
@@ -39,6 +40,7 @@ class Table:
     def probabilities(self, decisions, rows):
         rows = list(rows)
         self.asked += len(rows)
+        self.passes += 1
         return np.array([self.value(decisions[n], keep_W) for n, keep_W in rows])
 
 
@@ -74,6 +76,31 @@ def test_a_narrow_beam_stays_within_the_limits():
     [least], [greatest] = limits(table, decisions, beam=1)
     assert least <= lower <= upper <= greatest
     assert (least, greatest) != (lower, upper)
+
+
+def test_both_searches_take_each_step_in_one_pass_and_ask_each_set_once():
+    table, decision = Table(2), decision_of(3, 2)
+    limits(table, [decision], beam=100, enumerated=0)
+    # The whole set, then one word less at each of five steps; a wide beam meets all 32 sets.
+    assert (table.passes, table.asked) == (6, 32)
+
+
+def test_a_larger_draw_holds_a_smaller_one():
+    by_sentence = [
+        [Decision(number, step, 7, *np.zeros((2, 1), int)) for step in range(steps)]
+        for number, steps in enumerate((4, 0, 9, 3))
+    ]
+    every = [(d.sentence, d.step) for decisions in by_sentence for d in decisions]
+
+    def drawn(limited, draws):
+        sentences = [*stages.draw(by_sentence, limited, draws)]
+        assert all(len({d.sentence for d in decisions}) == 1 for decisions in sentences)
+        return [(d.sentence, d.step) for decisions in sentences for d in decisions]
+
+    few, more = drawn(5, 0), drawn(9, 0)
+    assert len(few) == 5 and len(more) == 9 and {*few} < {*more} < {*every}
+    assert few == sorted(few) and few != drawn(5, 1)
+    assert drawn(16, 0) == drawn(99, 1) == every
 
 
 def test_the_sides_are_merged_by_rank():
@@ -247,11 +274,41 @@ def test_sums_by_sentence(erasure_job):
     assert results["comprehensiveness"] == pytest.approx(np.mean(by_share))
     assert 0 < results["normalised_deletion"] <= 1 and results["outside"] == 0
     assert (units["curve_decisions"][8:] == 0).all() and (units["curve_decisions"][:8] > 0).all()
-    assert (units["limited_decisions"][1:] == 0).all()
+    assert units["limited_decisions"].sum() + units["narrow"].sum() == 1
+
+
+def test_limits_do_not_depend_on_the_draw(erasure_job):
+    few, every = (
+        load_decisions(stages.bound(erasure_job, 3, limited, draws, "zero", 1))
+        for limited, draws in ((4, 1), (99, 0))
+    )
+    keys, keys_of_all = (list(zip(x["sentence"], x["step"], strict=True)) for x in (few, every))
+    rows = [keys_of_all.index(key) for key in keys]
+    assert len(rows) == 4 < len(keys_of_all)
+    for name in ("lower", "upper"):
+        np.testing.assert_allclose(few[name], every[name][rows], rtol=1e-5)
+
+
+def test_the_draw_is_a_setting_and_a_note(erasure_job):
+    settings = [
+        evidence(erasure_job, **options)[1].settings["decisions with limits"]
+        for options in (
+            {"limited": 3},
+            {"limited": 3, "draws": 1},
+            {"limited": 999},
+            {"limited": 0},
+        )
+    ]
+    count = evidence(erasure_job)[1].units["curve_decisions"].sum()
+    of_all = f"3 of {count:.0f} decisions with curves, drawn at random (seed"
+    assert settings == [
+        f"{of_all} 0)", f"{of_all} 1)", f"all {count:.0f} decisions with curves", "none"
+    ]  # fmt: skip
 
 
 def test_the_ceiling_is_what_the_search_finds_on_the_same_decisions(erasure_job):
-    metric, explained = evidence(erasure_job)
+    # All decisions of the one sentence with curves.
+    metric, explained = evidence(erasure_job, curves=1, limited=99)
     [_, row] = metric.measure(erasure_job)
     units, ceiling = explained.units, row.make().units
     assert ceiling.number_U.tolist() == units.number_U[:1].tolist()
@@ -309,6 +366,7 @@ def test_from_the_command_line(workplace, tmp_path):
     shown = must_run("evaluate.py", *shared, cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     for part in ("removal", "sufficiency", "random (blind)", "greedy (ceiling)",
+                 "decisions with curves, drawn at random (seed 0).",
                  "explains nothing"):  # fmt: skip
         assert part in text, part
     assert (tmp_path / "erasure" / "erasure_curves.png").exists()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
+from xnmt_bench.progress import inside
 
 ENUMERATED = 8  # words, up to which all sets are computed
 Sets = dict[int, float]
@@ -48,25 +49,33 @@ def limits(
     small = [len(decision) <= enumerated for decision in decisions]
     # All at once for short decisions: two to the eighth rows are one pass.
     compute([{*range(w + 1)} if s else {w} for w, s in zip(all_words, small, strict=True)])
-    ends = []
-    for best in (min, max):
-        sums = [{words: p_of[n][words]} for n, words in enumerate(all_words)]
-        # All decisions step together, so that each step is one pass for all.
-        for step in range(max(map(len, decisions), default=0)):
-            # Every set that one word less leads to, and the best chain to it.
-            longer = [
+    sums_of = {
+        best: [{words: p_of[n][words]} for n, words in enumerate(all_words)] for best in (min, max)
+    }
+    # Both searches and all decisions step together: a pass shares encodings between its rows.
+    longest = max(map(len, decisions), default=0)
+    # A step costs about as many rows as there are words left to take away.
+    for step in inside(range(longest), lambda step: longest - step, longest * (longest + 1) // 2):
+        # Every set that one word less leads to, and the best chain to it.
+        longer_of = {
+            best: [
                 _shorten(chains, best) if step < len(decision) else {}
                 for chains, decision in zip(sums, decisions, strict=True)
             ]
-            compute([set(chains) for chains in longer])
+            for best, sums in sums_of.items()
+        }
+        compute([{*least, *greatest} for least, greatest in zip(*longer_of.values(), strict=True)])
+        for best, longer in longer_of.items():
             for n, chains in enumerate(longer):
                 if chains:
                     reached = {s: total + p_of[n][s] for s, total in chains.items()}
                     # Without a beam every chain survives, and the limits are exact.
-                    sums[n] = reached if small[n] else _keep(reached, best, beam)
-        # The empty set ends every chain; an area is the mean over all points, both ends included.
-        ends.append(np.array([sums[n][0] / (len(d) + 1) for n, d in enumerate(decisions)]))
-    lower_N, upper_N = ends
+                    sums_of[best][n] = reached if small[n] else _keep(reached, best, beam)
+    # The empty set ends every chain; an area is the mean over all points, both ends included.
+    lower_N, upper_N = (
+        np.array([chains[0] / (len(d) + 1) for chains, d in zip(sums, decisions, strict=True)])
+        for sums in sums_of.values()
+    )
     return lower_N, upper_N
 
 

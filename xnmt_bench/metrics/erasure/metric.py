@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from xnmt_bench.corpora.vocabulary.subwords import current_span
 from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import (
     Evidence,
@@ -25,7 +26,7 @@ from xnmt_bench.metrics.erasure.erasing import KEYS
 from xnmt_bench.metrics.erasure.figure import draw_curves
 from xnmt_bench.metrics.erasure.stages import bound, erase_words
 from xnmt_bench.nmt.switched import Removal
-from xnmt_bench.options import Count, Few, Natural, Part
+from xnmt_bench.options import Count, Few, Natural, Part, Seed
 from xnmt_bench.pipeline.decision_table import Columns, load_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -36,10 +37,10 @@ three_digits = "{:.3f}".format
 NARROW = 0.01  # limits that differ by less leave no room for an order
 SEARCHED = "greedy"  # the name of the row of the best orders that are found
 SEARCH_NOTE = (
-    "greedy (ceiling): the best orders that a search finds on the sentences with limits, one for "
-    "deletion and one for insertion. The search asks the model for what is measured, so it "
-    "explains nothing, and an explainer that searched alike would come near it. Decisions whose "
-    f"limits differ by less than {NARROW:g} have no normalised area."
+    "greedy (ceiling): the best orders that a search finds for these decisions, one for deletion "
+    "and one for insertion. The search asks the model for what is measured, so it explains "
+    "nothing, and an explainer that searched alike would come near it. Decisions whose limits "
+    f"differ by less than {NARROW:g} have no normalised area."
 )
 ROUNDING = 1e-6  # of probabilities, beyond which an area is outside its limits
 
@@ -54,7 +55,9 @@ class Erasure(SumMetric):
         removals: what an erased word is replaced by; a row for each.
         sentences: of the test set; null for all that are explained.
         curves: of these, how many have whole curves, whose areas take a row for every word.
-        limited: of these, how many have areas between the limits of all orders.
+        limited: decisions of these, drawn at random, that have areas between the limits of all
+            orders. A search takes hundreds of rows for each.
+        draws: seed of that draw.
         beam: chains that the search for limits keeps, where a decision sees more than 8 words.
     """
 
@@ -121,11 +124,13 @@ class Erasure(SumMetric):
         removals: Annotated[Sequence[Removal], Field(min_length=1)] = ("zero", "mean", "attention"),
         sentences: Count | None = None,
         curves: Natural = 100,
-        limited: Natural = 100,
+        limited: Natural = 200,
+        draws: Seed = 0,
         beam: Few = 3,
     ) -> None:
         self.shares, self.removals = tuple(shares), tuple(removals)
-        self.sentences, self.curves, self.limited, self.beam = sentences, curves, limited, beam
+        self.sentences, self.curves = sentences, curves
+        self.limited, self.draws, self.beam = limited, draws, beam
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row under each removal."""
@@ -145,20 +150,21 @@ class Erasure(SumMetric):
                     seed="",
                 )
 
-    def _count(self, job: Job) -> tuple[int, int, int]:
-        """Return how many sentences lose words, have whole curves, and have limits of these."""
+    def _count(self, job: Job) -> tuple[int, int]:
+        """Return how many sentences lose words, and how many of these have whole curves."""
         # The first sentences, so that a larger run holds those of a smaller one.
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
-        curves = min(self.curves, sentences)
-        return sentences, curves, min(self.limited, curves)
+        return sentences, min(self.curves, sentences)
 
     def _limits(self, job: Job, removal: Removal) -> list[Stage]:
         """Return the stage of the limits, if curves have any."""
-        *_, limited = self._count(job)
-        return [bound(job, limited, removal, self.beam)] if limited else []
+        _, curves = self._count(job)
+        if not min(curves, self.limited):
+            return []
+        return [bound(job, curves, self.limited, self.draws, removal, self.beam)]
 
     def _stages(self, job: Job, removal: Removal) -> list[Stage]:
-        sentences, curves, _ = self._count(job)
+        sentences, curves = self._count(job)
         erased = erase_words(job, sentences, curves, removal, self.shares)
         return [erased, *self._limits(job, removal)]
 
@@ -202,14 +208,16 @@ class Erasure(SumMetric):
         return evidence_of_sentences(job, *units, made_by, self._settings(job))
 
     def _settings(self, job: Job) -> dict[str, Any]:
-        sentences, curves, limited = self._count(job)
+        sentences, curves = self._count(job)
+        split = job.texts.split(EVALUATED)
         # Of all that lose words; the best orders were searched for fewer of them.
-        number_U = job.texts.split(EVALUATED).number[:sentences]
+        number_U = split.number[:sentences]
+        decisions = sum(len(range(*current_span(split.target[i]))) for i in range(curves))
         return {
             "test sentences": name_sentences(np.sort(number_U)),
             "shares": ", ".join(f"{share:g}" for share in self.shares),
             "sentences with curves": curves,
-            "sentences with limits": limited,
+            "decisions with limits": drawn_of(self.limited, decisions, self.draws),
         }
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -244,8 +252,12 @@ class Erasure(SumMetric):
             for row in rows
             if (flat := row.measurement.facts.of_metric.get("flat"))
         }
-        searched = [SEARCH_NOTE] if any(r.measurement.facts.ceiling for r in rows) else []
-        return sorted(without_order) + searched
+        searched = {
+            f"Normalised areas are of {row.measurement.settings['decisions with limits']}."
+            for row in rows
+            if row.measurement.facts.ceiling
+        }
+        return sorted(without_order) + sorted(searched) + [SEARCH_NOTE] * bool(searched)
 
     def figures(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
         """Yield the curves of each system and removal."""
@@ -259,6 +271,15 @@ class Erasure(SumMetric):
                 groups.setdefault((*names, apart), []).append(m)
         if groups:
             yield f"{self.name}_curves", draw_curves(groups)
+
+
+def drawn_of(limited: int, decisions: int, draws: int) -> str:
+    """Return how many decisions are drawn of how many, and by which seed."""
+    if not min(limited, decisions):
+        return "none"
+    if limited >= decisions:
+        return f"all {decisions:,} decisions with curves"
+    return f"{limited:,} of {decisions:,} decisions with curves, drawn at random (seed {draws})"
 
 
 def _by_decision(columns: Columns) -> Iterator[tuple[int, ...]]:

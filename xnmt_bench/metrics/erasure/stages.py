@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 
 import numpy as np
 
@@ -75,12 +75,14 @@ def erase_words(
     )
 
 
-def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
-    """Return the limits of each decision's areas, the same for every explainer.
+def bound(job: Job, sentences: int, limited: int, draws: int, removal: Removal, beam: int) -> Stage:
+    """Return the limits of the areas of drawn decisions, the same for every explainer.
 
     Args:
         job: of the system.
-        sentences: of the test set, from the first.
+        sentences: of the test set, from the first, whose decisions are drawn from.
+        limited: how many decisions are drawn.
+        draws: seed of the draw.
         removal: what an erased word is replaced by.
         beam: chains that the search keeps.
     """
@@ -89,7 +91,7 @@ def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
     def group() -> Iterator[list[Decision]]:
         # Without an order, since limits are over all orders and the same for every explainer.
         unordered = unordered_decisions(job.texts.split(EVALUATED), load_labels(labels))
-        return _groups(islice(unordered, sentences))
+        return _groups(draw([*islice(unordered, sentences)], limited, draws))
 
     def compute(decisions: list[Decision]) -> Columns:
         eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
@@ -99,7 +101,7 @@ def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
     return store_decisions(
         job,
         "erasure_limits",
-        "limits of erasure",
+        f"limits of {limited} decisions",  # its time is that of the decisions
         group,
         compute,
         shard=1,
@@ -107,9 +109,30 @@ def bound(job: Job, sentences: int, removal: Removal, beam: int) -> Stage:
         version=1,
         masked=VERSION,
         labels=labels,
+        limited=limited,
+        draws=draws,
         beam=beam,
         removal=removal,
     )
+
+
+def draw(
+    by_sentence: Sequence[Sequence[Decision]], limited: int, draws: int
+) -> Iterator[list[Decision]]:
+    """Yield the sentences of some decisions that are drawn at random, with these decisions alone.
+
+    Args:
+        by_sentence: all decisions of each sentence.
+        limited: how many are drawn; a larger draw holds a smaller one.
+        draws: seed of the draw.
+    """
+    count = sum(map(len, by_sentence))
+    is_drawn_N = np.zeros(count, dtype=bool)
+    is_drawn_N[np.random.default_rng(draws).permutation(count)[:limited]] = True
+    ends = np.cumsum([len(decisions) for decisions in by_sentence])[:-1]
+    for decisions, is_drawn in zip(by_sentence, np.split(is_drawn_N, ends), strict=True):
+        if is_drawn.any():
+            yield [*compress(decisions, is_drawn)]
 
 
 def _groups(by_sentence: Iterable[list[Decision]]) -> Iterator[list[Decision]]:
