@@ -34,8 +34,15 @@ from support.huggingface_models import READER, build_base
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.judges.masked import base_log_likelihoods
-from xnmt_bench.metrics.erasure.erasing import Decision, words_of
+from xnmt_bench.metrics.erasure.curves import erase
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
+from xnmt_bench.metrics.erasure.stages import SHARD as ERASED
+from xnmt_bench.metrics.infidelity.metric import SHARD as SAMPLED
+from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.registry import load_explainer
@@ -51,20 +58,24 @@ EXPLAINERS = {  # operations a sentence that are aimed at
 METRIC, TRANSLATION = 20, 20
 PIECES = 4000
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
+SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
+SOFTENED = 5  # sentences of soft erasure that are counted: it computes one after another
 
 
 @dataclass(frozen=True)
-class Aimed:
+class Row:
     """Counted work.
 
     Attributes:
         name: of it.
         aim: operations a sentence.
-        count: what it dispatched.
+        sentences: of which it is.
+        count: what they dispatched.
     """
 
     name: str
     aim: int
+    sentences: int
     count: Count
 
 
@@ -87,6 +98,7 @@ def make_m2m100(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
     return open_huggingface(str(folder), "m2m100", **READER["m2m100"])
 
 
+COLUMNS = "work", "sentences", "operations a sentence", "waits", "aim", "met"
 MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
 
 
@@ -129,8 +141,8 @@ def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path) -> No
     """Write the rules of a shard, labels included, as the pipeline does."""
     options = ExtractionOptions(shard_sentences=len(split))
     explainer, labels = load_explainer(name), folder / "labels"
-    for made in (labels / "test", folder / name / "test"):
-        made.mkdir(parents=True, exist_ok=True)
+    for target in (labels / "test", folder / name / "test"):
+        target.mkdir(parents=True, exist_ok=True)
     if not explainer.attends:
         [_] = label(model, split, len(split), options, labels / "test", "teacher_forcing")
     stored = None if explainer.attends else labels
@@ -139,13 +151,48 @@ def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path) -> No
     )
 
 
-def measure(model: NMTModel, split: EncodedSplit, folder: Path) -> Iterator[Aimed]:
+def measure(model: NMTModel, split: EncodedSplit, folder: Path) -> Iterator[Row]:
     """Yield what each explainer, metric and search dispatches."""
+    sentences = len(split)
     for name, aim in EXPLAINERS.items():
-        yield Aimed(name, aim, count(lambda: explain(model, split, name, folder)))  # noqa: B023
+        yield Row(name, aim, sentences, count(lambda: explain(model, split, name, folder)))  # noqa: B023
     decisions = list_decisions(split)
     rules = draw_rules(decisions)
-    yield Aimed("Base", METRIC, count(lambda: base_log_likelihoods(model, split, rules)))
+    scored = count(lambda: base_log_likelihoods(model, split, rules))
+    yield Row("Base", METRIC, sentences, scored)
+    few = min(sentences, ERASED)
+    yield Row("erasure, whole curves", METRIC, few, count(lambda: erase_all(model, split, few)))
+    few = min(sentences, SAMPLED)
+    yield Row("infidelity", METRIC, few, count(lambda: sample(model, split, few)))
+    few = min(sentences, SOFTENED)
+    yield Row("soft erasure", METRIC, few, count(lambda: soften(model, split, few)))
+    model.longest_target = int(split.target.lengths().max())
+    sources = [split.source[i] for i in range(sentences)]
+    searched = count(lambda: translate(model, sources))
+    yield Row("greedy translation", TRANSLATION, sentences, searched)
+
+
+def erase_all(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Compute whole curves of a group of sentences, as the metric does."""
+    decisions = [d for d in list_decisions(split) if d.sentence < sentences]
+    erase(Eraser(model, split, "zero"), decisions, SHARES, whole_curves=True)
+
+
+def sample(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Erase words of a group of sentences at random, as infidelity does."""
+    pairs = [(split.source[i], split.target[i]) for i in range(sentences)]
+    batch = model.collate(pairs)
+    erased = [erased_words(*pair, SAMPLES, 0) for pair in pairs]
+    probabilities(model, batch.labelled(batch.target_BT), erased, "zero")
+
+
+def soften(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Keep embeddings in part, sentence by sentence, by chances drawn at random."""
+    rng = np.random.default_rng(0)
+    for i in range(sentences):
+        pair = split.source[i], split.target[i]
+        chances = tuple(rng.random((len(KINDS), len(pair[1]), len(ids))) for ids in pair)
+        distances(model, model.collate([pair]), range(len(pair[1])), chances, DRAWS, 0)
 
 
 def main() -> None:
@@ -164,11 +211,12 @@ def main() -> None:
         torch.manual_seed(0)
         model = MODELS[name](pairs, folder).eval().requires_grad_(False)
         split = encode(model, pairs[: arguments.sentences])
-        table = Table("work", "operations a sentence", "waits", "aim", "met", box=SIMPLE_HEAD)
+        table = Table(*COLUMNS, box=SIMPLE_HEAD)
         for row in measure(model, split, folder):
-            each = row.count.operations.total() / len(split)
+            each = row.count.operations.total() / row.sentences
             met = "yes" if each <= row.aim else "no"
-            table.add_row(row.name, f"{each:.1f}", str(row.count.waits.total()), str(row.aim), met)
+            waits = row.count.waits.total()
+            table.add_row(*map(str, (row.name, row.sentences, f"{each:.1f}", waits, row.aim, met)))
             if arguments.most:
                 console.print(row.name, row.count.operations.most_common(arguments.most))
                 console.print(row.count.waits)
