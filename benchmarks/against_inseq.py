@@ -31,7 +31,6 @@ share of its matrix products' speed, measured before and after, that this projec
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -47,16 +46,13 @@ import torch
 import transformers
 from extraction import Operations, matmul_peak, read_pairs
 from safetensors.torch import load_file, save_file
-from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.huggingface_models import (
     READER,
     build,
-    list_pieces,
-    open_tokenizer,
+    build_base,
     teach,
-    train_pieces,
 )
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
@@ -80,7 +76,6 @@ OLDER = ["value_zeroing"] if int(transformers.__version__.split(".")[0]) > 4 els
 LEAST = 1e-5  # inseq counts lower scores of value zeroing as 0
 POINTS = 50  # of integrated gradients, in both tools
 UNKNOWN = {"m2m100": 3, "marian": 1}  # the unknown word's id
-PIECES = 16_000  # of the base size, if the text has as many
 LENGTHS = range(15, 41)  # subwords a side of the pairs of files that are explained
 WARM_UP = [("a", "a")]  # any text does
 Pairs = list[tuple[str, str]]
@@ -92,30 +87,6 @@ def make_small(family: str, folder: Path, width: int) -> None:
     pairs = [(s.source, s.target) for s in ToyCorpus(train=2000).sentences("train")]
     build(family, folder, ([x for x, _ in pairs], [y for _, y in pairs]), width, wild=False)
     teach(folder, pairs, steps=300)
-
-
-def make_base(folder: Path, texts: list[str]) -> None:
-    """An M2M100 of the base size of Vaswani et al. (2017), with random weights.
-
-    Args:
-        folder: where the files go.
-        texts: of both sides, which its pieces are trained on.
-    """
-    path = train_pieces(folder, "sentencepiece.bpe.model", texts, PIECES)
-    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *list_pieces(path)[3:]]
-    (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
-    (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
-    tokenizer = open_tokenizer(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = M2M100Config(
-        vocab_size=len(tokenizer) + 108,  # its languages come behind its pieces
-        d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
-        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048,
-        max_position_embeddings=256, dropout=0.0, scale_embedding=True, decoder_start_token_id=2,
-    )  # fmt: skip
-    M2M100ForConditionalGeneration(config).save_pretrained(folder)
-    print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
 
 
 def forget_unknown(family: str, folder: Path) -> None:
@@ -458,7 +429,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if arguments.size == "base":
-            make_base(folder, [*chain(*read_pairs(arguments))])
+            build_base(folder, [*chain(*read_pairs(arguments))])
         else:
             make_small(arguments.family, folder, arguments.width)
         forget_unknown(arguments.family, folder)

@@ -34,6 +34,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -47,6 +48,7 @@ from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.registry import load_explainer
 
+PROFILED = 12  # operations of a table of times
 POSITIONS = 8192  # decoder positions a call, the same for both ways
 # What the tutorials show, by this project's names.
 TUTORIALS: dict[str, type | None] = {
@@ -287,6 +289,28 @@ def measure(
             yield Measured(name, way, timed(work, chosen), operations, count)
 
 
+def time_by_operation(name: str, model: NMTModel, parts: list[Batch]) -> Table:
+    """Return a table of the operations of torch that an explainer's time goes to.
+
+    Args:
+        name: of the explainer.
+        model: that is explained.
+        parts: the sentences.
+    """
+    work = load_explainer(name).relevance
+    work(model, parts[0])
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for part in parts:
+            work(model, part)
+    events = sorted(profiled.key_averages(), key=lambda e: -e.self_cpu_time_total)
+    total = sum(event.self_cpu_time_total for event in events)
+    table = Table(name, "of time", "calls", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for event in events[:PROFILED]:
+        share = f"{100 * event.self_cpu_time_total / total:.1f} %"
+        table.add_row(event.key, share, f"{event.count:,}")
+    return table
+
+
 def tabulated(measured: list[Measured], sentences: int, peak: float) -> Table:
     """The table; a ratio is to the tutorial way, where there is one."""
     columns = "explainer", "way", "pairs/s", "ratio", "encoder pos.", "decoder pos.", "of peak"
@@ -321,6 +345,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--tokens", type=int, default=1024, help="of a batch, as rules.batch_tokens"
     )
+    parser.add_argument(
+        "--profile", nargs="*", default=[], choices=TUTORIALS, help="explainers whose time to split"
+    )
     parser.add_argument("--only-here", action="store_true", help="leave the tutorial way out")
     arguments = parser.parse_args()
     arguments.device = find_device(arguments.device)
@@ -339,6 +366,9 @@ def main() -> None:
     pairs = pairs[: arguments.sentences]
     parts = batches(model, pairs, arguments.tokens)
     small = batches(model, pairs, min(256, arguments.tokens))
+    console = Console()
+    for name in arguments.profile:
+        console.print(time_by_operation(name, model, parts))
     words = [p.source_mask_BS.sum().item() + p.target_mask_BT.sum().item() for p in parts]
     peak = matmul_peak(arguments.device, arguments.precision)
     measured = list(measure(model, parts, small, arguments))
@@ -346,7 +376,6 @@ def main() -> None:
     peak = max(peak, matmul_peak(arguments.device, arguments.precision))
     here, short = arguments.device, f", {arguments.precision}" if arguments.precision != 32 else ""
     where = f"{arguments.threads} thread(s), processor time" if here == CPU else f"{here}{short}"
-    console = Console()
     console.print(
         f"{arguments.nmt} ({arguments.size} size), {len(pairs)} sentences, "
         f"{sum(words) / len(pairs) / 2:.1f} subwords a side, "

@@ -120,7 +120,7 @@ def measure(model: NMTModel, split: EncodedSplit) -> dict[str, tuple[int, float]
 
     def sample() -> None:
         for batch, pair in zip(batches, pairs, strict=True):
-            probabilities(model, batch, erased_words(*pair, ROWS, 0), "zero")
+            probabilities(model, batch, [erased_words(*pair, ROWS, 0)], "zero")
 
     measured["infidelity"] = (len(split) * ROWS, seconds(sample))
     return measured

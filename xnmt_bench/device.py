@@ -121,13 +121,14 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         )
 
 
-_agreed: int | None = None  # bytes of memory that several processes take as free on their GPUs
+_agreed: int | None = None  # bytes of memory that several processes take as free on their devices
 
 
 def agree_on_memory(free: int | None) -> None:
-    """Let this process take so many bytes as free on its GPU, as others do; None to measure them.
+    """Let this process take so many bytes as free on its device, as others do; None to measure.
 
-    How much is computed at once then is the same in all of them, and with it the last digits.
+    How much is computed at once then is the same in all of them, and with it the last digits. On a
+    CPU it gives the sizes of a GPU.
     """
     global _agreed
     _agreed = free
@@ -140,6 +141,11 @@ def free_memory(device: torch.device) -> int | None:
     free, _ = torch.cuda.mem_get_info(device)
     # What torch keeps for later tensors is free too.
     return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def keeps_in_cache(device: torch.device) -> bool:
+    """Return whether a device computes fastest in parts that its cache holds: a processor does."""
+    return device.type == "cpu" and _agreed is None
 
 
 class Room:
@@ -167,7 +173,7 @@ class Room:
         return self._sizes[device]
 
     def _room(self, device: torch.device) -> int:
-        free = free_memory(device) if device.type == "cuda" else None
+        free = free_memory(device)
         return self._cpu if free is None else max(self._cpu, free // self._each)
 
     def tried(self, device: torch.device, work: Callable[[int], Result]) -> Result:

@@ -31,6 +31,8 @@ from transformers import (
 
 from xnmt_bench.progress import track
 
+PIECES = 16_000  # of the base size, if the text has as many
+
 # The options of `nmt=<family>` beside the path, for a model that translates English to German.
 READER = {
     "marian": {},
@@ -70,6 +72,27 @@ def build(
         if family == "marian":
             model.final_logits_bias.normal_(std=0.1)
     model.save_pretrained(folder)
+
+
+def build_base(folder: Path, texts: list[str], width: int = 512) -> None:
+    """Writes an M2M100 of the base size of Vaswani et al. (2017), with random weights.
+
+    Args:
+        folder: where the files go.
+        texts: of both sides, which its pieces are trained on.
+        width: of embeddings and states, 512 in the paper.
+    """
+    vocabulary, tokenizer = _m2m100_tokenizer(folder, texts, PIECES)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = M2M100Config(
+        vocab_size=len(tokenizer) + 108,  # its languages come behind its pieces
+        d_model=width, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width,
+        max_position_embeddings=256, dropout=0.0, scale_embedding=True, decoder_start_token_id=2,
+    )  # fmt: skip
+    M2M100ForConditionalGeneration(config).save_pretrained(folder)
+    print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
 
 
 def make_tokenizer(family: str, folder: Path, texts: tuple[list[str], list[str]]):
@@ -159,11 +182,17 @@ def _marian(family, folder, texts):
 
 
 def _m2m100(family, folder, texts):
-    path = train_pieces(folder, "sentencepiece.bpe.model", [*chain(*texts)], 400)
+    return _m2m100_tokenizer(folder, [*chain(*texts)], 400)[1]
+
+
+def _m2m100_tokenizer(folder, texts, pieces):
+    """Returns its pieces, and it."""
+    path = train_pieces(folder, "sentencepiece.bpe.model", texts, pieces)
     vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *list_pieces(path)[3:]]
     (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
     (folder / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
-    return open_tokenizer(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+    tokenizer = open_tokenizer(folder, "M2M100Tokenizer", src_lang="en", tgt_lang="de")
+    return vocabulary, tokenizer
 
 
 def _t5(family, folder, texts):

@@ -21,7 +21,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.explanation import Explanation, Explanations
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
-from xnmt_bench.nmt.batching import buckets
+from xnmt_bench.nmt.batching import alike, buckets
 from xnmt_bench.nmt.passages import (
     Text,
     read_passages,
@@ -34,7 +34,6 @@ from xnmt_bench.registry import snake_case
 
 TOGETHER = 1024  # target ids of a batch that keep a processor busy
 TARGET_BYTES = 2**22  # of memory, for each target id of a batch
-PADDED = 1.125  # a part's positions beside its words, at most
 ABSENT = float("nan")  # the relevance of a word that a step cannot see
 
 
@@ -302,7 +301,7 @@ def in_parts(
     (size, steps), words = batch.target_BT.shape, batch.source_BS.shape[1]
     # Made at the first part, whose scores tell type and device.
     wholes: tuple[Tensor, ...] = ()
-    for rows in _alike(batch, most):
+    for rows in alike(batch.on_host.lengths, most):
         scores = explain(batch.take(rows))
         wholes = wholes or tuple(
             x.new_zeros(size, *shape)
@@ -314,26 +313,6 @@ def in_parts(
     source_BTS, input_BTT, *errors = wholes
     relevance = Relevance.of_inputs(batch, source_BTS, input_BTT)
     return replace(relevance, error_BT=errors[0]) if errors else relevance
-
-
-def _alike(batch: Batch, most: Callable[[int, int], int]) -> Iterator[list[int]]:
-    """Yield rows of sentences of like length, little of which is padding."""
-    masks = (batch.source_mask_BS, batch.target_mask_BT)
-    lengths = list(zip(*(mask.sum(1).tolist() for mask in masks), strict=True))
-    rows: list[int] = []
-    # By target length first: scores are (T, S) and (T, T), so that padded steps cost most.
-    for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
-        part_lengths = [lengths[r] for r in (*rows, row)]
-        longest = [max(side) for side in zip(*part_lengths, strict=True)]
-        words = [sum(side) for side in zip(*part_lengths, strict=True)]
-        padded = any(
-            n * len(part_lengths) > PADDED * w for n, w in zip(longest, words, strict=True)
-        )
-        if rows and (padded or len(part_lengths) > most(*longest)):
-            yield rows
-            rows = []
-        rows.append(row)
-    yield rows
 
 
 def require_labels(batch: Batch) -> Tensor:

@@ -58,7 +58,7 @@ class SharedPass:
     ) -> None:
         self._model, self._together, self._objective = model, together, objective
         self._words_BTC = objective.words(model, batch) if words_BTC is None else words_BTC
-        self._explained_T: list[bool] = batch.current_BT.any(0).tolist()
+        self._explained_T = [any(column) for column in batch.on_host.current_BT.T.tolist()]
         # Leaves of the graph: weights need no gradients, and embedding tables stay as they were.
         self.inputs = tuple(x.detach().requires_grad_() for x in embeddings or embed(model, batch))
         with self._recorded():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.options import Count
 
-FEW = 128  # positions in one pass, below which weights are read for too few
+FEW = 16  # part of the positions of a pass, below which weights are read for too few
 
 
 class PredictionDifference(ObjectiveExplainer):
@@ -71,9 +72,10 @@ class Ablation:
     def __init__(
         self, model: NMTModel, batch: Batch, positions: int, objective: Objective, removal: Removal
     ) -> None:
-        self._model, self._batch, self._positions = model, batch, positions
+        self._model, self._positions = model, positions
         self._objective, self._words_BTC = objective, objective.words(model, batch)
-        self._now_BT = batch.current_BT
+        # Rows and steps are listed on the host, which then asks the device for nothing.
+        self._host, self._device = batch.on_host, batch.source_BS.device
         self._switched = SwitchedOff(model, batch, removal)
         everything = torch.ones_like(batch.source_BS)
         encoding = self._switched.encoding(torch.arange(len(everything)), everything)
@@ -84,24 +86,25 @@ class Ablation:
 
     def source(self) -> Tensor:
         """Return what is lost without each source word, (B, T, S)."""
-        mask_BS = self._batch.source_mask_BS
-        (rows, steps), words_S = self._now_BT.shape, _places(mask_BS)
-        lost_BTS = self._whole_BT.new_zeros(rows, steps, len(words_S))
-        for words in words_S.split(max(1, self._positions // (rows * steps))):
+        mask_BS, now_BT = self._host.source_mask_BS, self._host.current_BT
+        (rows, steps), words = now_BT.shape, mask_BS.shape[1]
+        word_S, lost_BTS = self._places(words), self._whole_BT.new_zeros(rows, steps, words)
+        together = max(1, self._positions // (rows * steps))
+        for start in range(0, words, together):
             # What is off in the padding of a shorter sentence changes nothing.
-            place_R, row_R = mask_BS[:, words].T.nonzero(as_tuple=True)
-            word_R = words[place_R]
-            encoding = self._switched.encoding(row_R, words_S != word_R[:, None])
+            place, of_sentence = mask_BS[:, start : start + together].T.nonzero()
+            row_R, word_R = self._indices(of_sentence, start + place)
+            encoding = self._switched.encoding(row_R, word_S != word_R[:, None])
             states_RTD = self._model.decode(encoding, self._switched.input_BTD[row_R])
             # Every step may change; only those that are explained reach the output layer.
-            of, step = self._now_BT[row_R].nonzero(as_tuple=True)
-            lost = self._lost(row_R[of], step, states_RTD[of, step])
-            lost_BTS[row_R[of], step, word_R[of]] = lost
+            of, step = self._indices(*now_BT[of_sentence].nonzero())
+            row, word = row_R[of], word_R[of]
+            lost_BTS[row, step, word] = self._lost(row, step, states_RTD[of, step])
         return lost_BTS
 
     def inputs(self) -> Tensor:
         """Return what is lost without each decoder input, (B, T, T); input 0 is BOS: 0."""
-        rows, steps = self._now_BT.shape
+        rows, steps = self._host.target_BT.shape
         lost_BTT = self._whole_BT.new_zeros(rows, steps, steps)
         for row, step, word, states in _together(self._changed(), self._positions):
             lost_BTT[row, step, word] = self._lost(row, step, states)
@@ -115,27 +118,36 @@ class Ablation:
 
     def _changed(self) -> Iterator[Changed]:
         """Yield the steps behind each removed prefix word, block by block of words."""
-        mask_BT = self._batch.target_mask_BT
+        mask_BT, now_BT = self._host.target_mask_BT, self._host.current_BT
+        step_T, steps = self._places(mask_BT.shape[1]), np.arange(mask_BT.shape[1])
         for start, stop in self._blocks():
-            place_R, row_R = mask_BT[:, start:stop].T.nonzero(as_tuple=True)
-            word_R, step_L = place_R + start, _places(mask_BT)[start:]
-            keep_RL = step_L != word_R[:, None]
+            place, of_sentence = mask_BT[:, start:stop].T.nonzero()
+            row_R, word_R = self._indices(of_sentence, start + place)
+            keep_RL = step_T[start:] != word_R[:, None]
             # What stands before the block is the same in all rows, and has been read.
             fork = self._prefix.fork(start, row_R)
             fork.encoding = self._switched.reading(fork.encoding, row_R, keep_RL, start)
             states_RLD = fork.read(self._switched.inputs(row_R, keep_RL, start))
             # Steps before the removed word have not read it.
-            changed_RL = self._now_BT[row_R, start:] & (step_L >= word_R[:, None])
-            of, step = changed_RL.nonzero(as_tuple=True)
+            changed_RL = now_BT[of_sentence, start:] & (steps[start:] >= start + place[:, None])
+            of, step = self._indices(*changed_RL.nonzero())
             yield row_R[of], step + start, word_R[of], states_RLD[of, step]
+
+    def _places(self, count: int) -> Tensor:
+        """Return the places of so many ids, from 0."""
+        return torch.arange(count, device=self._device)
+
+    def _indices(self, *indices: np.ndarray) -> tuple[Tensor, ...]:
+        """Return indices on the device, in one copy."""
+        return torch.as_tensor(np.stack(indices), device=self._device).unbind()
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield decoder inputs whose removals are read together, from the first of them on."""
-        (rows, steps), start, most = self._now_BT.shape, 1, self._positions
+        (rows, steps), start, most = self._host.target_BT.shape, 1, self._positions
         while start < steps:
             steps_left = steps - start
             count = max(
-                min(FEW, most) // (rows * steps_left),
+                most // FEW // (rows * steps_left),
                 # Words of a block are read from its first one on; an eighth of what is left keeps
                 # that waste small.
                 min(steps_left // 8, most // (rows * steps_left)),
@@ -143,11 +155,6 @@ class Ablation:
             )
             yield start, start + count
             start += count
-
-
-def _places(ids_BX: Tensor) -> Tensor:
-    """Return the places of ids in their rows, from 0, (X,)."""
-    return torch.arange(ids_BX.shape[1], device=ids_BX.device)
 
 
 def _together(changed: Iterable[Changed], most: int) -> Iterator[Changed]:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.switched import Removal, SwitchedOff, is_special
+from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.rules.table import Rules
 
 VERSION = 3  # of all that is computed here; raise it where the same rules give other numbers
@@ -51,11 +52,14 @@ def base_log_likelihoods(
     @torch.no_grad()
     def score(positions: int) -> tuple[np.ndarray, np.ndarray]:
         log_p_N, correct_N = np.empty(len(rules)), np.empty(len(rules), dtype=bool)
+        parts: list[tuple[np.ndarray, Tensor, Tensor]] = []
         for rows, states in base_states(model, split, rules, positions, removal):
             labels = torch.as_tensor(rules.label_N[rows].astype(np.int64), device=states.device)
             choices, log_p = decide(states, labels)
-            log_p_N[rows] = log_p.cpu().double().numpy()
-            correct_N[rows] = (choices == labels).cpu().numpy()
+            parts.append((rows, log_p, choices == labels))
+        # Copied once all is computed, since a copy waits for the device.
+        for rows, log_p, correct in parts:
+            log_p_N[rows], correct_N[rows] = log_p.cpu().numpy(), correct.cpu().numpy()
         return log_p_N, correct_N
 
     return room(positions).tried(device_of(model), score)
@@ -142,16 +146,18 @@ def masked_states(
     batch = model.collate(pairs)
 
     def on_device(numbers: np.ndarray) -> Tensor:
-        return torch.as_tensor(numbers.astype(np.int64), device=batch.source_BS.device)
+        return torch.as_tensor(numbers, device=batch.source_BS.device)
 
     switched, first = SwitchedOff(model, batch, removal), on_device(first_E)
-    keep_source_RS = _keep(batch.source_BS, on_device(source_position_BK[first_R]))
+    # Listed on the host, which then asks the device for nothing.
+    host = batch.on_host
+    keep_source_RS = on_device(_keep(host.source_BS, source_position_BK[first_R]))
     encoding = switched.encoding(first, keep_source_RS[first]).select(on_device(source_R))
     # The encoding was made for other rows, so its layout of decoder inputs has to be these rows'.
     encoding = encoding.reading(batch.layout.input_BT)
     # Decoder input j + 1 is target word j; input 0 is BOS.
     input_position_RK = prefix_position_BK[first_R] + (prefix_position_BK[first_R] >= 0)
-    keep_input_RT = _keep(batch.input_BT, on_device(input_position_RK))
+    keep_input_RT = on_device(_keep(host.input_BT, input_position_RK))
     parts: list[tuple[np.ndarray, Tensor]] = []
     for part in np.array_split(np.argsort(length_R, kind="stable"), PARTS):
         if len(part):
@@ -193,9 +199,9 @@ def _groups(
         yield order[start:]
 
 
-def _keep(ids: Tensor, places: Tensor) -> Tensor:
+def _keep(ids_RX: np.ndarray, places_RK: np.ndarray) -> np.ndarray:
     """Return True where an id is special or at one of its row's places (-1 for none)."""
-    keep = is_special(ids)
-    row, place = torch.nonzero(places >= 0, as_tuple=True)
-    keep[row, places[row, place]] = True
-    return keep
+    keep_RX = np.isin(ids_RX, SPECIAL)
+    row, place = np.nonzero(places_RK >= 0)
+    keep_RX[row, places_RK[row, place]] = True
+    return keep_RX

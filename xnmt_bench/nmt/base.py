@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.subwords import PAD, Subwords
-from xnmt_bench.device import device_of
+from xnmt_bench.device import device_of, keeps_in_cache
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.nmt import output
 from xnmt_bench.nmt.batch import (
@@ -206,7 +206,7 @@ class NMTModel(nn.Module, ABC):
 
     def output_rows(self, states: Tensor) -> int:
         """Return how many of some states (R, D') the output layer reads at once."""
-        vocabulary, cpu = getattr(self, "target_subwords", None), states.device.type == "cpu"
+        vocabulary, cpu = getattr(self, "target_subwords", None), keeps_in_cache(states.device)
         # A model without subwords shows its width by its logits.
         width = len(vocabulary) if vocabulary else self.logits(states[:1]).shape[-1]
         return max(OUTPUT_ROWS[cpu], OUTPUT_NUMBERS[cpu] // width)
@@ -239,7 +239,7 @@ class NMTModel(nn.Module, ABC):
         # Parts of V keep memory small however many states there are; whole logits have to be
         # bounded by rows.
         has_whole_logits = type(self).logit_parts is NMTModel.logit_parts
-        parts = flat.device.type == "cpu" and not has_whole_logits
+        parts = keeps_in_cache(flat.device) and not has_whole_logits
         rows = output.ROWS if parts else self.output_rows(flat)
         return zip(flat.split(rows), paired.split(rows), strict=True)
 

@@ -21,6 +21,46 @@ Ids = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True)
+class HostIds:
+    """A batch's ids on the host, whose lengths are known there without asking the device.
+
+    Attributes:
+        of: the tensors of source and target that they are the ids of.
+        source_BS, target_BT: the ids.
+    """
+
+    of: tuple[Tensor, Tensor]
+    source_BS: np.ndarray
+    target_BT: np.ndarray
+
+    @property
+    def source_mask_BS(self) -> np.ndarray:
+        """True where there is a source id."""
+        return self.source_BS != PAD
+
+    @property
+    def target_mask_BT(self) -> np.ndarray:
+        """True where there is a step."""
+        return self.target_BT != PAD
+
+    @property
+    def current_BT(self) -> np.ndarray:
+        """True for the steps of the current sentence; as `Batch.current_BT`."""
+        to_come_BT = (self.target_BT == SEPARATOR)[:, ::-1].cumsum(1)[:, ::-1]
+        return (to_come_BT == 0) & self.target_mask_BT
+
+    @property
+    def input_BT(self) -> np.ndarray:
+        """The decoder's inputs; as `Batch.input_BT`."""
+        return np.pad(self.target_BT[:, :-1], ((0, 0), (1, 0)), constant_values=BOS)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many ids each sentence has on both sides, (B, 2)."""
+        return np.stack([self.source_mask_BS.sum(1), self.target_mask_BT.sum(1)], axis=1)
+
+
+@dataclass(frozen=True)
 class Batch:
     """Sentence pairs as ids, EOS included and padded with PAD.
 
@@ -33,6 +73,7 @@ class Batch:
         words: for it, the word of each source id and of each target id of each pair, which the
             annotation counts from 0; below 0 for ids of no word of the current sentence.
         forced: a model's pass over these sentences, from which others go on.
+        host: its ids on the host, where they are known; see `on_host`.
     """
 
     source_BS: Tensor
@@ -43,11 +84,23 @@ class Batch:
     words: tuple[tuple[np.ndarray, np.ndarray], ...] | None = None
     # A cache, which does not decide whether two batches are equal.
     forced: Forced | None = field(default=None, compare=False, repr=False)
+    host: HostIds | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def collate(cls, pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
         """Pad pairs of id sequences."""
-        return cls(pad(x for x, _ in pairs), pad(y for _, y in pairs))
+        ids = [_pad_on_host(side) for side in zip(*pairs, strict=True)]
+        x_BS, y_BT = map(torch.from_numpy, ids)
+        return cls(x_BS, y_BT, host=HostIds((x_BS, y_BT), *ids))
+
+    @property
+    def on_host(self) -> HostIds:
+        """Its ids on the host; where other tensors replaced those it was made with, a copy."""
+        sides, stored = (self.source_BS, self.target_BT), self.host
+        # Compared by identity: equality would read whole tensors, and wait for the device.
+        if stored is not None and all(a is b for a, b in zip(sides, stored.of, strict=True)):
+            return stored
+        return HostIds(sides, *(ids.cpu().numpy() for ids in sides))
 
     @property
     def source_mask_BS(self) -> Tensor:
@@ -94,23 +147,26 @@ class Batch:
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
         labels, draft = (x if x is None else change(x) for x in (self.labels_BT, self.draft_BU))
         # `forced` is dropped: its tensors lie where the batch lay before.
-        sides = change(self.source_BS), change(self.target_BT)
-        return Batch(*sides, labels, draft, self.gold, self.words)
+        sides, host = (change(self.source_BS), change(self.target_BT)), self.on_host
+        host = HostIds(sides, host.source_BS, host.target_BT)
+        return Batch(*sides, labels, draft, self.gold, self.words, host=host)
 
     def take(self, rows: list[int]) -> Batch:
         """Return some of the sentences, without the padding of the others."""
         # Padding stands behind the words, so that a slice up to the longest row loses none.
-        s, t = (int(mask[rows].sum(1).max()) for mask in (self.source_mask_BS, self.target_mask_BT))
+        host = self.on_host
+        s, t = host.lengths[rows].max(0).tolist()
+        sides = self.source_BS[rows, :s], self.target_BT[rows, :t]
         labels, draft = self.labels_BT, self.draft_BU
         gold = None if self.gold is None else tuple(self.gold[row] for row in rows)
         words = None if self.words is None else tuple(self.words[row] for row in rows)
         return Batch(
-            self.source_BS[rows, :s],
-            self.target_BT[rows, :t],
+            *sides,
             None if labels is None else labels[rows, :t],
             None if draft is None else draft[rows, : int((draft[rows] != PAD).sum(1).max())],
             gold,
             words,
+            host=HostIds(sides, host.source_BS[rows, :s], host.target_BT[rows, :t]),
         )
 
 
@@ -127,11 +183,15 @@ def pad(rows: Iterable[Ids | Tensor], device: torch.device | None = None) -> Ten
     if any(isinstance(row, Tensor) for row in rows):
         tensors = [torch.as_tensor(row, dtype=torch.long, device=device) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+    return torch.from_numpy(_pad_on_host(rows)).to(device)
+
+
+def _pad_on_host(rows: Sequence[Ids | Tensor]) -> np.ndarray:
     lengths = [len(row) for row in rows]
     ids = np.full((len(rows), max(lengths)), PAD, dtype=np.int64)
     for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         ids[place, :length] = row
-    return torch.from_numpy(ids).to(device)
+    return ids
 
 
 def segments(ids: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.nmt.batch import Batch
 
+PADDED = 1.125  # positions of rows of like lengths beside their words, at most
+FULL = 8  # such rows fill at least this part of the room before padding ends them
 POOL = 100  # batches' worth of pairs that are sorted together: little padding, enough chance
 
 
@@ -50,6 +52,31 @@ def equal_batches(lengths: np.ndarray, order: np.ndarray, rows: int) -> list[np.
     """
     pools = _pools(lengths, order, POOL * rows)
     return [part[n : n + rows] for part in pools for n in range(0, len(part), rows)]
+
+
+def alike(lengths_NX: np.ndarray, most: Callable[..., int]) -> Iterator[list[int]]:
+    """Yield rows of like lengths, little of which is padding.
+
+    Args:
+        lengths_NX: of each row on each side, source first.
+        most: how many go together, by the greatest lengths of each side; one goes always.
+    """
+    lengths, rows = lengths_NX.tolist(), list[int]()
+    # By target length first: scores are (T, S) and (T, T), so that padded steps cost most.
+    for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
+        part_lengths = [lengths[r] for r in (*rows, row)]
+        longest = [max(side) for side in zip(*part_lengths, strict=True)]
+        words = [sum(side) for side in zip(*part_lengths, strict=True)]
+        padded = any(
+            n * len(part_lengths) > PADDED * w for n, w in zip(longest, words, strict=True)
+        )
+        fits = most(*longest)
+        # A few rows are padded where there is room for many: a GPU computes both as fast.
+        if rows and ((padded and len(rows) >= fits // FULL) or len(part_lengths) > fits):
+            yield rows
+            rows = []
+        rows.append(row)
+    yield rows
 
 
 def _pools(lengths: np.ndarray, order: np.ndarray, size: int) -> Iterator[np.ndarray]:

@@ -97,7 +97,7 @@ def _search(
         logits_RV[:, [PAD, BOS]] = -torch.inf  # before the softmax: what is left sums to 1
         # In place, since rows are as wide as the vocabulary.
         total = logits_RV.log_softmax(-1).add_(score_R[:, None])
-        length, words = output_RT.shape[1] + 1, total.shape[1]
+        length, (rows, words) = output_RT.shape[1] + 1, total.shape
         total = total.view(len(open_sentences), -1)
         # Twice the beam, so that beam open ones remain when as many end.
         best, flat = (x.tolist() for x in total.topk(min(2 * beam, total.shape[1]), dim=1))
@@ -127,6 +127,8 @@ def _search(
             parents, tokens, score_R = (torch.tensor(x) for x in zip(*keep, strict=True))
             output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
             inputs_RT, score_R = tokens[:, None].to(device), score_R.to(device)
-            reader.select(parents.to(device))
+            # Greedy search mostly goes on with the rows as they stand, whose keys need no copy.
+            if [row for row, *_ in keep] != [*range(rows)]:
+                reader.select(parents.to(device))
     # Of equal scores the greater ids win, which depends on no order of the search.
     return [max(hypotheses)[1] for hypotheses in finished]

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xnmt_bench.device import keeps_in_cache
+
 ROWS = 1024  # states that a CPU reads at once, since each time reads all weights
 NARROWEST = 512  # words of a part there
 NUMBERS = 2**17  # logits of a part of few states
@@ -52,7 +54,7 @@ def _narrow(runs: Sequence[slice], states_RD: Tensor) -> Iterator[slice]:
     # Few states make wide parts, so that a part is about as many numbers for any of them.
     narrow = max(NARROWEST, NUMBERS // max(1, len(states_RD)))
     for run in runs:
-        width = narrow if states_RD.device.type == "cpu" else run.stop - run.start
+        width = narrow if keeps_in_cache(states_RD.device) else run.stop - run.start
         for start in range(run.start, run.stop, width):
             yield slice(start, min(start + width, run.stop))
 

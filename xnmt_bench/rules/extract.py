@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.sentence import Gold
@@ -111,12 +112,13 @@ def extract(
 
     def explained(indices: list[int], batch: Batch) -> HostWork:
         if kept:
-            batch, probability_BT = kept.of(indices, batch)
+            batch, kept_BT = kept.of(indices, batch)
+            probability_BT = torch.from_numpy(kept_BT)
         else:
             # Attention is of the pass that labels; kept there, it is not computed again.
             weights = labels_itself(explainer, options)
             batch, log_probability_BT = LABELLING[scenario](model, batch, weights=weights)
-            probability_BT = on_host(log_probability_BT.exp())
+            probability_BT = log_probability_BT.exp()
         return _explain(model, batch, probability_BT, explainer, options, source_alone)
 
     path = folder / name
@@ -152,8 +154,8 @@ def label(
     def labelled(_: list[int], batch: Batch) -> HostWork:
         batch, log_probability_BT = LABELLING[scenario](model, batch)
         assert batch.labels_BT is not None
-        tensors = (batch.current_BT, batch.labels_BT, log_probability_BT.exp())
-        now_BT, labels_BT, probability_BT = map(on_host, tensors)
+        now_BT = batch.on_host.current_BT
+        labels_BT, probability_BT = map(on_host, (batch.labels_BT, log_probability_BT.exp()))
 
         def columns() -> Iterator[Columns]:
             for b, now_T in enumerate(now_BT):
@@ -238,7 +240,7 @@ def batches(
     """Yield sentences of like length on the model's device, with their indices in the split."""
     lengths = np.asarray([max(len(split.source[i]), len(split.target[i])) for i in members])
     # Where a device holds all at once, short sentences would be padded to the longest.
-    batch_tokens = min(batch_tokens, max(TOGETHER, int(lengths.sum()) // 4))
+    batch_tokens = min(batch_tokens, max(TOGETHER, int(lengths.sum())))
     for group in buckets(lengths, np.arange(len(members)), batch_tokens):
         indices = [members[i] for i in group.tolist()]
         batch = model.collate([(split.source[i], split.target[i]) for i in indices])
@@ -268,7 +270,7 @@ def _stack(by_sentence: dict[int, Columns], keep_relevance: bool) -> Columns:
 def _explain(
     model: NMTModel,
     batch: Batch,
-    probability_BT: np.ndarray,
+    probability_BT: Tensor,
     explainer: Explainer,
     options: ExtractionOptions,
     source_alone: bool,
@@ -283,8 +285,10 @@ def _explain(
         # Half a rule would make fidelity incomparable with that of every other explainer.
         raise NotApplicable("the explainer gives no relevance of prefix words")
     assert batch.labels_BT is not None
-    tensors = (relevance.source_BTS, batch.labels_BT, batch.source_BS, batch.target_BT)
-    source_BTS, labels_BT, source_BS, target_BT = map(on_host, tensors)
+    # All that is copied is copied at once, at the end: the host waits once.
+    tensors = (relevance.source_BTS, batch.labels_BT, probability_BT)
+    source_BTS, labels_BT, probabilities_BT = map(on_host, tensors)
+    source_BS, target_BT = batch.on_host.source_BS, batch.on_host.target_BT
     prefix_BTT = np.full((*target_BT.shape, target_BT.shape[1]), np.nan)  # as if no step saw one
     if relevance.prefix_BTT is not None:
         prefix_BTT = on_host(relevance.prefix_BTT)
@@ -301,7 +305,7 @@ def _explain(
             yield {
                 "step": steps.astype(np.int32),
                 "label": labels_BT[b, now].astype(np.int32),
-                "probability": probability_BT[b, now],
+                "probability": probabilities_BT[b, now],
                 "gold": target_BT[b, now].astype(np.int32),
                 **({} if error_BT is None else {ERROR: error_BT[b, now].astype(np.float32)}),
                 **side_columns(

@@ -36,7 +36,7 @@ class StoredLabels:
         Raises:
             StoreError: the shard is truncated or altered.
         """
-        now_BT = batch.current_BT.cpu().numpy()
+        now_BT = batch.on_host.current_BT
         # Padded like a target: steps of the context have no label, and stay PAD.
         labels_BT = np.full(now_BT.shape, PAD, dtype=np.int64)
         probability_BT = np.zeros(now_BT.shape, dtype=np.float32)

@@ -44,12 +44,14 @@ def p_of(model, batch, source_off, target_off):
 
 def test_rows_equal_embeddings_zeroed_by_hand(erased_sentence):
     model, batch, whole_T, erased = erased_sentence
-    p_RT = probabilities(model, batch, erased, "zero")
+    [p_RT] = probabilities(model, batch, [erased], "zero")
     for row in range(SAMPLES):
         expected_T = p_of(model, batch, erased[0][row], erased[1][row])
         np.testing.assert_allclose(p_RT[row], expected_T, rtol=1e-9)
     nothing = tuple(np.zeros_like(x) for x in erased)
-    np.testing.assert_allclose(probabilities(model, batch, nothing, "zero")[0], whole_T, rtol=1e-9)
+    np.testing.assert_allclose(
+        probabilities(model, batch, [nothing], "zero")[0][0], whole_T, rtol=1e-9
+    )
 
 
 def test_draws_follow_from_the_sentence_and_spare_eos(erased_sentence):
@@ -67,7 +69,7 @@ def test_it_equals_captums_on_the_same_subsets(erased_sentence):
     rng = np.random.default_rng(0)
     s, t = batch.source_BS.shape[1], batch.target_BT.shape[1]
     scores = rng.normal(size=(t, s)), np.tril(rng.normal(size=(t, t)), -1)
-    p_RT = probabilities(model, batch, erased, "zero")
+    [p_RT] = probabilities(model, batch, [erased], "zero")
     actual = errors(
         SentenceRelevance(0, 0, *scores, whole_T), erased, ErasedLabels(0, whole_T, p_RT)
     )

@@ -135,26 +135,27 @@ class Infidelity(SumMetric):
         sentences = decisions.count(EVALUATED, self.sentences)
         labels = decisions.labels(EVALUATED, TEACHER_FORCING)
 
-        def read() -> Iterator[tuple[StoredLabels, int]]:
+        def read() -> Iterator[tuple[StoredLabels, range]]:
             size = decisions.extraction.shard_sentences
             stored = StoredLabels(labels.path, EVALUATED, size)
-            return ((stored, index) for index in range(sentences))
+            for start in range(0, sentences, SHARD):
+                yield stored, range(start, min(start + SHARD, sentences))
 
-        def compute(part: tuple[StoredLabels, int]) -> dict[str, Any]:
-            (stored, index), split = part, texts.split(EVALUATED)
-            # Sentence by sentence: one draw of erased words serves all its steps.
-            ids, model = (split.source[index], split.target[index]), job.system.model
+        def compute(part: tuple[StoredLabels, range]) -> dict[str, Any]:
+            (stored, members), split, model = part, texts.split(EVALUATED), job.system.model
+            ids = [(split.source[index], split.target[index]) for index in members]
             # Labels of the unchanged system: erased words change its probability and not its
             # choice.
-            batch, whole_BT = stored.of([index], model.collate([ids]))
-            erased = erased_words(*ids, self.samples, self.draws)
-            p_RT = probabilities(model, batch, erased, removal)
-            now_T = batch.current_BT[0].cpu().numpy()
+            batch, whole_BT = stored.of([*members], model.collate(ids))
+            # One draw of erased words serves all steps of a sentence.
+            erased = [erased_words(*pair, self.samples, self.draws) for pair in ids]
+            p_BRT, now_BT = probabilities(model, batch, erased, removal), batch.on_host.current_BT
+            place_N, step_N = np.nonzero(now_BT)
             return {
-                "sentence": np.full(now_T.sum(), split.number[index]),
-                "step": np.flatnonzero(now_T),
-                "whole": whole_BT[0, now_T],
-                "erased": [*p_RT[:, now_T].T],
+                "sentence": split.number[members.start + place_N],
+                "step": step_N,
+                "whole": whole_BT[now_BT],
+                "erased": [p_BRT[b][:, t] for b, t in zip(place_N, step_N, strict=True)],
             }
 
         return store_decisions(
@@ -163,7 +164,7 @@ class Infidelity(SumMetric):
             "erased at random",
             read,
             compute,
-            shard=SHARD,
+            shard=1,
             sentences=sentences,
             version=1,
             labels=labels,

@@ -1,0 +1,228 @@
+"""What Python dispatches for a sentence under the sizes of a GPU, counted on any machine.
+
+    python benchmarks/dispatch.py --source test.de --target test.en   # minutes
+    python benchmarks/dispatch.py --sentences 100 --models transformer_128   # generated text
+
+A GPU waits for Python where operations are many and small: each costs some microseconds before it
+starts. So operations are counted, views too, of one shard of sentences, as the pipeline computes
+it with 80 GB of memory; and waits, which are points where the host asks for a number before it can
+go on. Weights are random, and widths small, since neither decides a count. `transformer_128` has 2
+layers, the M2M100 6 a side and 8 heads, which is the base size.
+
+Translations run up to the longest reference, since random weights end none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from extraction import read_pairs
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from support.dispatched import Count, count
+from support.huggingface_models import READER, build_base
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
+from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.metrics.erasure.curves import erase
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
+from xnmt_bench.metrics.erasure.stages import SHARD as ERASED
+from xnmt_bench.metrics.infidelity.metric import SHARD as SAMPLED
+from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.retention import KINDS
+from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.decoding import translate
+from xnmt_bench.nmt.huggingface import open_huggingface
+from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.registry import load_explainer
+from xnmt_bench.rules.extract import ExtractionOptions, extract, label
+from xnmt_bench.rules.table import Rules
+
+EXPLAINERS = {  # operations a sentence that are aimed at
+    "attention": 5,
+    "prediction_difference": 20,
+    "gradient_norm": 60,
+    "weighted_gradient": 60,
+}
+METRIC, TRANSLATION = 20, 20
+PIECES = 4000
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
+SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
+SOFTENED = 5  # sentences of soft erasure that are counted: it computes one after another
+
+
+@dataclass(frozen=True)
+class Row:
+    """Counted work.
+
+    Attributes:
+        name: of it.
+        aim: operations a sentence.
+        sentences: of which it is.
+        count: what they dispatched.
+    """
+
+    name: str
+    aim: int
+    sentences: int
+    count: Count
+
+
+def train_pieces(pairs: list[tuple[str, str]], folder: Path) -> list[SentencePiece]:
+    """Return vocabularies of the pairs' source and target."""
+    for place, side in enumerate(("source", "target")):
+        train_subwords((pair[place] for pair in pairs), folder / side, "bpe", PIECES)
+    return [SentencePiece(folder / side) for side in ("source", "target")]
+
+
+def make_transformer(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
+    """Return a `transformer_128` with random weights."""
+    sizes = {"dimension": 128, "feed_forward": 512}
+    return build_model("transformer", sizes, *train_pieces(pairs, folder))
+
+
+def make_m2m100(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
+    """Return an M2M100 of the base size, but of 16 dimensions."""
+    build_base(folder, [text for pair in pairs for text in pair], width=16)
+    return open_huggingface(str(folder), "m2m100", **READER["m2m100"])
+
+
+COLUMNS = "work", "sentences", "operations a sentence", "waits", "aim", "met"
+MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
+
+
+def encode(model: NMTModel, pairs: list[tuple[str, str]]) -> EncodedSplit:
+    """Return the sentences as ids."""
+    sides = (
+        EncodedSide.of([[*subwords.encode(text), EOS] for text in texts])
+        for subwords, texts in zip(model.vocabularies, zip(*pairs, strict=True), strict=True)
+    )
+    return EncodedSplit(*sides, np.arange(len(pairs)))
+
+
+def list_decisions(split: EncodedSplit) -> list[Decision]:
+    """Return every decision, its words in the order of the sentence; labels are made up."""
+    decisions = []
+    for i in range(len(split)):
+        source, target = words_of(split.source[i]), words_of(split.target[i])
+        for step in range(len(split.target[i])):
+            prefix = target[target < step]
+            side = np.repeat([0, 1], [len(source), len(prefix)])
+            places = np.concatenate([source, prefix])
+            decisions.append(Decision(i, step, int(split.target[i][step]), side, places))
+    return decisions
+
+
+def draw_rules(decisions: list[Decision]) -> Rules:
+    """Return rules of one word a side, drawn at random, as Base scores them."""
+    rng = np.random.default_rng(0)
+    names = ("sentence", "step", "label")
+    columns = (np.array([getattr(d, name) for d in decisions]) for name in names)
+    sides = []
+    for side in (0, 1):
+        # The first step sees no prefix, and has -1 in the place of a word.
+        places = [d.place_W[d.side_W == side] for d in decisions]
+        sides.append(np.array([[rng.choice(p) if len(p) else -1] for p in places]))
+    return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)
+
+
+def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path) -> None:
+    """Write the rules of a shard, labels included, as the pipeline does."""
+    options = ExtractionOptions(shard_sentences=len(split))
+    explainer, labels = load_explainer(name), folder / "labels"
+    for target in (labels / "test", folder / name / "test"):
+        target.mkdir(parents=True, exist_ok=True)
+    if not explainer.attends:
+        [_] = label(model, split, len(split), options, labels / "test", "teacher_forcing")
+    stored = None if explainer.attends else labels
+    [_] = extract(
+        model, split, len(split), explainer, options, folder / name, "test", True, labels=stored
+    )
+
+
+def measure(model: NMTModel, split: EncodedSplit, folder: Path) -> Iterator[Row]:
+    """Yield what each explainer, metric and search dispatches."""
+    sentences = len(split)
+    for name, aim in EXPLAINERS.items():
+        yield Row(name, aim, sentences, count(lambda: explain(model, split, name, folder)))  # noqa: B023
+    decisions = list_decisions(split)
+    rules = draw_rules(decisions)
+    scored = count(lambda: base_log_likelihoods(model, split, rules))
+    yield Row("Base", METRIC, sentences, scored)
+    few = min(sentences, ERASED)
+    yield Row("erasure, whole curves", METRIC, few, count(lambda: erase_all(model, split, few)))
+    few = min(sentences, SAMPLED)
+    yield Row("infidelity", METRIC, few, count(lambda: sample(model, split, few)))
+    few = min(sentences, SOFTENED)
+    yield Row("soft erasure", METRIC, few, count(lambda: soften(model, split, few)))
+    model.longest_target = int(split.target.lengths().max())
+    sources = [split.source[i] for i in range(sentences)]
+    searched = count(lambda: translate(model, sources))
+    yield Row("greedy translation", TRANSLATION, sentences, searched)
+
+
+def erase_all(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Compute whole curves of a group of sentences, as the metric does."""
+    decisions = [d for d in list_decisions(split) if d.sentence < sentences]
+    erase(Eraser(model, split, "zero"), decisions, SHARES, whole_curves=True)
+
+
+def sample(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Erase words of a group of sentences at random, as infidelity does."""
+    pairs = [(split.source[i], split.target[i]) for i in range(sentences)]
+    batch = model.collate(pairs)
+    erased = [erased_words(*pair, SAMPLES, 0) for pair in pairs]
+    probabilities(model, batch.labelled(batch.target_BT), erased, "zero")
+
+
+def soften(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
+    """Keep embeddings in part, sentence by sentence, by chances drawn at random."""
+    rng = np.random.default_rng(0)
+    for i in range(sentences):
+        pair = split.source[i], split.target[i]
+        chances = tuple(rng.random((len(KINDS), len(pair[1]), len(ids))) for ids in pair)
+        distances(model, model.collate([pair]), range(len(pair[1])), chances, DRAWS, 0)
+
+
+def main() -> None:
+    """Print a table for each model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", help="source sentences, one a line")
+    parser.add_argument("--target", help="their targets")
+    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS])
+    parser.add_argument("--most", type=int, default=0, help="names of so many operations, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    console, pairs = Console(), read_pairs(arguments)
+    for name in arguments.models:
+        folder = Path(tempfile.mkdtemp())
+        torch.manual_seed(0)
+        model = MODELS[name](pairs, folder).eval().requires_grad_(False)
+        split = encode(model, pairs[: arguments.sentences])
+        table = Table(*COLUMNS, box=SIMPLE_HEAD)
+        for row in measure(model, split, folder):
+            each = row.count.operations.total() / row.sentences
+            met = "yes" if each <= row.aim else "no"
+            waits = row.count.waits.total()
+            table.add_row(*map(str, (row.name, row.sentences, f"{each:.1f}", waits, row.aim, met)))
+            if arguments.most:
+                console.print(row.name, row.count.operations.most_common(arguments.most))
+                console.print(row.count.waits)
+        console.print(f"{name}, {len(split)} sentences")
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
