@@ -118,12 +118,12 @@ class Work:
     Attributes:
         read: positions that are read.
         walked: positions that are walked back through.
-        asked: states that the output layer reads.
+        output_states: states that the output layer reads.
     """
 
     read: float
     walked: float
-    asked: float
+    output_states: float
 
 
 def count_labels(text: Text) -> Work:
@@ -154,9 +154,9 @@ def count_prediction_difference(text: Text) -> Work:
     """
     read, start = (text.source + 2) * text.row, 1
     while start < text.target:
-        left = text.target - start
-        count = max(left // 8, 1)
-        read, start = read + count * left, start + count
+        steps_left = text.target - start
+        count = max(steps_left // 8, 1)
+        read, start = read + count * steps_left, start + count
     states = text.target * (text.source + 2) + text.target * (text.target - 1) / 2
     return Work(read, 0, states)
 
@@ -211,7 +211,7 @@ def count_operations(sizes: Sizes, text: Text, work: Work, prompts: float) -> fl
     reading += prompts * text.prompt * sizes.read(text.prompt / 2)
     # Walking back makes no gradients of weights, so a matrix costs once; attention has two factors.
     walking = work.walked * (sizes.read(text.keys) + sizes.attended(text.keys))
-    return reading + walking + work.asked * sizes.output
+    return reading + walking + work.output_states * sizes.output
 
 
 def calculate(sizes: Sizes, text: Text, work: Work, precision: str) -> Cost:
@@ -263,11 +263,11 @@ def print_costs(text: Text, precision: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, length, what in (
+    for name, length, described in (
         ("prompt", 75, "before the source"), ("source", 25, "of the source"),
         ("between", 3, "between source and target"), ("target", 25, "of the target, with its end"),
     ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, default=length, help=f"pieces {what}")
+        parser.add_argument(f"--{name}", type=int, default=length, help=f"pieces {described}")
     parser.add_argument("--precision", choices=PEAK, default="bfloat16")
     options = parser.parse_args()
     text = Text(options.prompt, options.source, options.between, options.target)

@@ -52,9 +52,9 @@ def read_values(path: Path) -> Values:
     return values
 
 
-def correlate(one: dict[str, float], other: dict[str, float], names: Iterable[str]) -> float:
+def correlate(first: dict[str, float], other: dict[str, float], names: Iterable[str]) -> float:
     """Return Kendall's tau of two orders of the same explainers."""
-    return float(kendalltau(*([values[name] for name in names] for values in (one, other)))[0])
+    return float(kendalltau(*([values[name] for name in names] for values in (first, other)))[0])
 
 
 def correlations(by_system: Systems, counted: Callable[[str], bool]) -> dict[str, list[float]]:
