@@ -50,7 +50,9 @@ class Base(Judge):
     @property
     def row_heading(self) -> str:
         """Such as `Base (mean)`."""
-        return self.heading + (f" ({self.removal})" if self.removal != "zero" else "")
+        # As `attention` it would be taken for the explainer.
+        removal = "masked keys" if self.removal == "attention" else self.removal
+        return self.heading + (f" ({removal})" if removal != "zero" else "")
 
     def recipe(self) -> dict[str, Any]:
         """Return its name and option; the rules' recipe holds the model."""
