@@ -180,6 +180,30 @@ def test_the_prompt_is_read_in_one_row(model, pairs):
 
 
 @torch.no_grad()
+def test_a_removal_reads_what_is_behind_it(model, pairs):
+    """Word by word: S(S + 1)/2 + S(M + T) + T(T - 1)/2 positions, and the whole and the prompt."""
+    read = []
+
+    def count(module, arguments, options):
+        read.append(options["inputs_embeds"].shape[:2])
+
+    [(x, y)] = pairs[-1:]
+    batch, _ = decide(model, Batch.collate([(x, y)]))
+    s, m, t = len(x) - 1, len(model.between), len(y)
+    explainer = load_explainer("prediction_difference", positions=t)
+    with stack_of(model.model).register_forward_pre_hook(count, with_kwargs=True):
+        explainer.relevance(model, batch)
+    prompt = (1, len(model.before))
+    whole, parts = [(1, s + m), (1, t)], [shape for shape in read if shape != prompt]
+    assert parts[:2] == whole
+    # A source and a target for each word, and for EOS, behind which there is the template alone.
+    of_source, of_prefix = parts[2:][: 2 * (s + 1)], parts[2:][2 * (s + 1) :]
+    removals, of_eos = s * (s + 1) // 2 + s * (m + t), m + t
+    assert sum(rows * length for rows, length in of_source) == removals + of_eos
+    assert sum(rows * length for rows, length in of_prefix) == t * (t - 1) // 2
+
+
+@torch.no_grad()
 def test_bfloat16_is_the_models_own(model, pairs):
     """Laws hold in bfloat16 to what its 8 bits give."""
     rounded = deepcopy(model).bfloat16()

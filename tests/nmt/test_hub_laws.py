@@ -5,6 +5,7 @@ import torch
 
 from support import huggingface_models, language_models
 from support.model_checks import (
+    assert_encodes_again,
     assert_reads_as_decode,
     assert_same_relevance,
     assert_scores_alike,
@@ -104,6 +105,10 @@ def test_the_cached_reader_reads_as_the_plain_one(model, pairs):
 
 def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(model, pairs):
     assert_reads_as_decode(model, model.collate(pairs), tolerance=1e-5)
+
+
+def test_a_source_is_encoded_again_from_a_place_on(model, pairs):
+    assert_encodes_again(model, model.collate(pairs), tolerance=1e-5)
 
 
 @torch.no_grad()

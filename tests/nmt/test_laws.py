@@ -10,6 +10,7 @@ import torch
 
 from support.configurations import CONTEXT_AWARE, STORED
 from support.model_checks import (
+    assert_encodes_again,
     assert_reads_as_decode,
     assert_same_relevance,
     assert_scores_alike,
@@ -194,6 +195,12 @@ def test_a_prefix_reads_and_forks_as_the_whole_is_decoded(native_system):
     model = double(native_system.system.model)
     split, indices = pairs_of(native_system, 4)
     assert_reads_as_decode(model, batch_of(model, split, indices))
+
+
+def test_a_source_is_encoded_again_from_a_place_on(native_system):
+    model = double(native_system.system.model)
+    split, indices = pairs_of(native_system, 4)
+    assert_encodes_again(model, batch_of(model, split, indices))
 
 
 def test_a_pass_is_shared_by_those_who_ask_of_the_same_ids(native_system):

@@ -11,6 +11,22 @@ from xnmt_bench.nmt.scoring import log_probability
 
 
 @torch.no_grad()
+def assert_encodes_again(model, batch, tolerance=1e-9):
+    """Sources that are other from a place on: what is decoded is as if all were read anew."""
+    source_BSD, rows = model.embed_source(batch.source_BS), torch.tensor([1, 0, 1])
+    whole, there = model.encode(source_BSD, batch.layout), batch.current_BT[rows]
+    input_RTD, layout = model.embed_target(batch.input_BT)[rows], batch.layout.select(rows)
+    for start in (1, source_BSD.shape[1] // 2, source_BSD.shape[1] - 2):
+        other_RSD = source_BSD[rows].clone()
+        other_RSD[:, start] = 0
+        again = model.encode_again(whole, rows, start, other_RSD, layout)
+        anew = model.encode(other_RSD, layout)
+        assert_close(again.states_BSD, anew.states_BSD, tolerance)
+        decoded = [model.decode(encoding, input_RTD)[there] for encoding in (again, anew)]
+        assert_close(*decoded, tolerance)
+
+
+@torch.no_grad()
 def assert_reads_as_decode(model, batch, tolerance=1e-9):
     """Read in uneven parts, forked to other rows and other inputs: the states are `decode`'s."""
     encoding = model.encode(model.embed_source(batch.source_BS), batch.layout)

@@ -125,6 +125,23 @@ class NMTModel(nn.Module, ABC):
     def encode(self, source_BSD: Tensor, layout: Layout) -> Encoding:
         """Encode source embeddings."""
 
+    def encode_again(
+        self, encoding: Encoding, rows: Tensor, start: int, source_BSD: Tensor, layout: Layout
+    ) -> Encoding:
+        """Encode sources of which the ids before a place have been encoded.
+
+        Here all is read anew. A model whose states see only what stands before them goes on from
+        that place.
+
+        Args:
+            encoding: in which the ids before the place were the same.
+            rows: of it, one for each source, some perhaps more than once.
+            start: the place, from 0.
+            source_BSD: the embeddings of all ids.
+            layout: of the rows.
+        """
+        return self.encode(source_BSD, layout)
+
     @abstractmethod
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a whole teacher-forced prefix in one pass.

@@ -246,6 +246,39 @@ class CausalLM(NMTModel):
         self, source_BSD: Tensor, layout: Layout, **options: Any
     ) -> tuple[Encoding, tuple[Tensor, ...] | None]:
         """Return the encoding, and each layer's attention weights if the options ask for them."""
+        prompt, length = self._read_prompt(), source_BSD.shape[1]
+        output, read = self._read(*self._place_in_prompt(source_BSD, layout), prompt, **options)
+        words_BS1 = self._words(layout)[..., None]
+        states_BSD = output.last_hidden_state[:, self._slots(length)] * words_BS1
+        shared = tuple(x for part in prompt for x in part.tensors)
+        return Encoding(states_BSD, layout, read.tensors, shared), output.attentions
+
+    def encode_again(
+        self, encoding: Encoding, rows: Tensor, start: int, source_BSD: Tensor, layout: Layout
+    ) -> Encoding:
+        """Read the source from a place on; its keys and values before that are kept."""
+        shown = len(self.shown_slots)
+        if start < shown:  # a word of an example, behind which nearly all is
+            return self.encode(source_BSD, layout)
+        slot = len(self.shown) + start - shown
+        behind = [x[:, slot:] for x in self._place_in_prompt(source_BSD, layout)]
+        *prompt, source = _parts(encoding)
+        source = source.select(rows, slot)
+        output, read = self._read(behind[0], behind[1], behind[2], [*prompt, source])
+        # Of the last place, which is EOS or padding, there is no state.
+        words = source_BSD.shape[1] - 1 - start
+        new_BXD = F.pad(output.last_hidden_state[:, :words], (0, 0, 0, 1))
+        new_BXD = new_BXD * self._words(layout)[:, start:, None]
+        states_BSD = torch.cat([encoding.states_BSD[rows, :start], new_BXD], dim=1)
+        extra = Read.join([source, read], len(source_BSD)).tensors
+        return Encoding(states_BSD, layout, extra, encoding.shared)
+
+    def _place_in_prompt(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what is read behind the beginning of the prompt.
+
+        Returns:
+            Embeddings (B, F, D), which of them states may attend to, and their positions, (B, F).
+        """
         length = source_BSD.shape[1]
         _refuse_longer("source", length - 1 - len(self.shown_slots), self.longest_source)
         places_F, ids_F = self._frame(length)
@@ -253,17 +286,12 @@ class CausalLM(NMTModel):
         framed_BFD = torch.where(
             is_source_F[:, None], source_BSD[:, place_F], self._embed(ids_F)[None]
         )
-        words_BS = self._words(layout)
-        there_BF = words_BS[:, place_F] | ~is_source_F
+        there_BF = self._words(layout)[:, place_F] | ~is_source_F
         seen_BF = there_BF
         if layout.hidden_BS is not None:
             seen_BF = there_BF & ~(layout.hidden_BS[:, place_F] & is_source_F)
         position_BF = (len(self.before) - 1 + there_BF.cumsum(1)).clamp(min=0)
-        prompt = self._read_prompt()
-        output, read = self._read(framed_BFD, seen_BF, position_BF, prompt, **options)
-        states_BSD = output.last_hidden_state[:, self._slots(length)] * words_BS[..., None]
-        shared = tuple(x for part in prompt for x in part.tensors)
-        return Encoding(states_BSD, layout, read.tensors, shared), output.attentions
+        return framed_BFD, seen_BF, position_BF
 
     def _read_prompt(self) -> list[Read]:
         """Read the beginning of the prompt, in one row; nothing where there is none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -226,20 +227,43 @@ class DecoderOnly(LinearOutput, NMTModel):
         """Read the source; `extra` holds each layer's keys and values."""
         return self._read_source(source_BSD, layout)
 
-    def _read_source(
-        self, source_BSD: Tensor, layout: Layout, weights: list[Tensor] | None = None
+    def encode_again(
+        self, encoding: Encoding, rows: Tensor, start: int, source_BSD: Tensor, layout: Layout
     ) -> Encoding:
-        x, length = self.place(source_BSD, layout.source_BS), source_BSD.shape[1]
-        positions = torch.arange(length, device=x.device)
+        """Read the source from a place on; its keys and values before that are kept."""
+        kept = [keys_values[rows, :start] for keys_values in encoding.extra]
+        read = self._read_source(source_BSD, layout, kept=kept)
+        states_BSD = torch.cat([encoding.states_BSD[rows, :start], read.states_BSD], dim=1)
+        return replace(read, states_BSD=states_BSD)
+
+    def _read_source(
+        self,
+        source_BSD: Tensor,
+        layout: Layout,
+        weights: list[Tensor] | None = None,
+        kept: Sequence[Tensor] = (),
+    ) -> Encoding:
+        """Return the encoding, its states from those on that are not kept.
+
+        Args:
+            source_BSD: the embeddings of all ids.
+            layout: of the rows.
+            weights: where the weights of attention are appended, or None.
+            kept: keys and values of each layer (B, X, 2D), of the first X ids.
+        """
+        rows, length, dimension = source_BSD.shape
+        kept = kept or [source_BSD.new_empty(rows, 0, 2 * dimension)] * len(self.decoder)
+        start, positions = kept[0].shape[1], torch.arange(length, device=source_BSD.device)
         # A word that is hidden sees itself, since attention needs a key; no other word sees it.
-        itself = torch.eye(length, dtype=torch.bool, device=x.device)
-        allowed = (causal(x) & layout.attended_BS[:, None, None]) | itself
-        nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
-        past = Past(nothing, allowed[..., :0], positions)
+        itself = torch.eye(length, dtype=torch.bool, device=source_BSD.device)
+        allowed = (causal(source_BSD) & layout.attended_BS[:, None, None]) | itself
+        before, own = allowed[..., start:, :start], allowed[..., start:, start:]
+        x, positions = self.place(source_BSD, layout.source_BS)[:, start:], positions[start:]
         keys_values = []
-        for layer in self.decoder:
-            keys_values.append(layer.keys_values(x, positions))  # type: ignore[operator]
-            x = layer(x, allowed, [past], weights)
+        for layer, old in zip(self.decoder, kept, strict=True):
+            new = layer.keys_values(x, positions)  # type: ignore[operator]
+            keys_values.append(torch.cat([old, new], dim=1))
+            x = layer(x, own, [Past(old, before, positions)], weights)
         return Encoding(x, layout, tuple(keys_values))
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:

@@ -55,13 +55,24 @@ class SwitchedOff:
         if removal in ("mean", "unk"):
             self._off = [replacement(model, side, removal) for side in (SOURCE, TARGET)]
 
-    def encoding(self, rows_R: Tensor, keep_RS: Tensor) -> Encoding:
-        """Encode some rows, keeping the source words that are not 0."""
+    def encoding(
+        self, rows_R: Tensor, keep_RS: Tensor, whole: Encoding | None = None, start: int = 0
+    ) -> Encoding:
+        """Encode some rows, keeping the source words that are not 0.
+
+        Args:
+            rows_R: of which sentences.
+            keep_RS: 0 for a word that is off.
+            whole: the encoding of the batch with all words, if it may be gone on from.
+            start: the first place that may be off.
+        """
         source_RSD = self._switch(self.source_BSD[rows_R], keep_RS, SOURCE)
         layout = self._layout.select(rows_R)
         if self._special:
             layout = replace(layout, hidden_BS=(keep_RS == 0) & ~self._special[SOURCE][rows_R])
-        return self._model.encode(source_RSD, layout)
+        if whole is None or not start:
+            return self._model.encode(source_RSD, layout)
+        return self._model.encode_again(whole, rows_R, start, source_RSD, layout)
 
     def reading(
         self, encoding: Encoding, rows_R: Tensor, keep_RX: Tensor, start: int = 0
