@@ -70,7 +70,7 @@ def concat(workplace, sentence_level):
 class Letters:
     """Stands for subwords: a letter is an id."""
 
-    markers = frozenset()
+    markers, in_front = frozenset(), ()
 
     def tie(self, text):
         return Tied([ord(letter) for letter in text], [0] * len(text))

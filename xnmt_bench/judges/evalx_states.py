@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
-from proxies.narrowed import PIECES, WIDEST, Pieces
+from proxies.narrowed import PIECES, Pieces
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.judges.base_tuned import WEIGHTS, BaseTuned
 from xnmt_bench.judges.judge import describe_pieces
@@ -80,7 +80,7 @@ class EvalXStates(BaseTuned):
     @property
     def _is_narrowed(self) -> bool:
         """Whether the vocabulary is too large for weights of every label."""
-        return len(self.rules.explained.texts.subwords[1]) > WIDEST
+        return self.rules.wide[1]
 
     @cached_property
     def _pieces(self) -> Pieces | None:

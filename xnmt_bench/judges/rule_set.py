@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from proxies.narrowed import WIDEST
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.lazy import Lazy
@@ -65,6 +66,18 @@ class RuleSet(Lazy):
     def tested_view(self) -> dict[str, Any]:
         """What decides the rules that judges are tested on: a part of recipes."""
         return {"rules": self.test_artefact, "k": self.k, **self.other_prefix}
+
+    @cached_property
+    def wide(self) -> tuple[bool, bool]:
+        """Whether source and target have too many pieces for weights of each.
+
+        It holds of opened systems alone. Vocabularies that are learnt here are small, and a plan
+        must not make them.
+        """
+        if not self._settings.nmt.path:
+            return False, False
+        source, target = (len(side) > WIDEST for side in self.explained.texts.subwords)
+        return source, target
 
     @cached_property
     def settings(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from proxies.base import Proxy, Vocabulary
 from proxies.data import PackedRules, append, narrowest, open_decisions, pack
 from proxies.lessons import Lessons, ProxyTrainingOptions
-from proxies.narrowed import PIECES, WIDEST, Narrowed, Pieces
+from proxies.narrowed import PIECES, Narrowed, Pieces
 from proxies.scoring import BATCH, distributions, log_likelihoods
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.errors import NotApplicable
@@ -46,7 +46,7 @@ class TrainedProxy(Judge):
     @property
     def is_narrowed(self) -> bool:
         """Whether a side's vocabulary is too large for weights of every piece."""
-        return max(map(len, self.rules.explained.texts.subwords)) > WIDEST
+        return any(self.rules.wide)
 
     @property
     def _narrowing(self) -> dict[str, Any]:

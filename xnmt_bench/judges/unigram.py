@@ -25,7 +25,7 @@ class Unigram(Judge):
         labels = self.rules.training_labels(self.rules.train_sentences)
         # Only labels: every explainer and every k share its log-likelihoods.
         recipe = {"judge": self.name, "labels": labels}
-        return recipe | ({"vocabulary": PIECES} if self._size > WIDEST else {})
+        return recipe | ({"vocabulary": PIECES} if self.rules.wide[1] else {})
 
     @property
     def _size(self) -> int:
