@@ -152,9 +152,9 @@ def main() -> None:
             short = [first_words(model, name, batch, precision) for batch in batches]
             changed = float((source != torch.cat([x for x, _ in short])).float().mean())
             ratio = perplexity(model, batches, short) / level
-            told = changed > LIMIT or abs(ratio - 1) > LIMIT
+            can_tell = changed > LIMIT or abs(ratio - 1) > LIMIT
             heading = precision + emulated * (precision == "tf32")
-            cells = (f"{100 * changed:.2f} %", f"{ratio:.4f} times", "yes" if told else "no")
+            cells = (f"{100 * changed:.2f} %", f"{ratio:.4f} times", "yes" if can_tell else "no")
             table.add_row("", "", heading, *cells)
     Console().print(table)
 
