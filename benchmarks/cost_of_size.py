@@ -172,12 +172,23 @@ def count_base(text: Text) -> Work:
     return Work(sources + rows, 0, text.target)
 
 
+def count_base_masked(text: Text) -> Work:
+    """Count the same with masked keys: a word that no state attends to is not read.
+
+    Of the source the rule's word and what stands behind; of the target BOS, the rule's word, and
+    the place that predicts.
+    """
+    sources = min(text.source, text.target) * (1 + text.between)
+    return Work(sources + 3 * text.target, 0, text.target)
+
+
 WORK = {
     "labels": count_labels,
     "attention": count_attention,
     "gradients": count_gradients,
     "prediction difference": count_prediction_difference,
     "Base": count_base,
+    "Base, masked keys": count_base_masked,
 }
 
 

@@ -88,6 +88,12 @@ def test_base_reads_as_many_positions_as_calculated(model, split, text):
         model, lambda: masked_states(model, split, sentence, steps, source, prefix)
     )
     assert read == SENTENCES * cost_of_size.count_base(text).read
+    # The word before the previous one: another place than the one that predicts.
+    prefix = np.where(steps > 1, steps - 2, steps - 1)[:, None]
+    read = count_positions(
+        model, lambda: masked_states(model, split, sentence, steps, source, prefix, "attention")
+    )
+    assert read == SENTENCES * cost_of_size.count_base_masked(text).read
 
 
 def test_gradients_take_as_many_operations_as_calculated(model, labelled, text):

@@ -19,7 +19,7 @@ from support.model_checks import (
     assert_same_relevance,
 )
 from xnmt_bench.corpora.passage import Passage
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, NO_WORD, PAD, UNK
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, NO_WORD, PAD, UNK, WORDS
 from xnmt_bench.errors import DataError, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.batch import Batch
@@ -229,17 +229,47 @@ def test_removal_by_attention_leaves_a_word_out_of_every_layer(model, pairs):
         other_source, other_inputs = source.clone(), inputs.clone()
         other_source[:, word], other_inputs[:, 2] = 1.0, 1.0
         changed = (other_source, inputs) if name == "hidden_BS" else (source, other_inputs)
-        weights = model.attention(model.encode(source, layout), inputs)
-        others = model.attention(model.encode(changed[0], layout), changed[1])
-        side = (
-            weights.cross_BLHTS[..., word] if name == "hidden_BS" else weights.prefix_BLHTT[..., 2]
-        )
-        assert side.abs().max() == 0
+        states_BTD = model.decode(model.encode(source, layout), inputs)
+        others_BTD = model.decode(model.encode(changed[0], layout), changed[1])
         # The state of a hidden input is that of the input itself.
         seen = [t for t in range(inputs.shape[1]) if name == "hidden_BS" or t != 2]
-        assert torch.equal(weights.states_BTD[:, seen], others.states_BTD[:, seen])
-        plain = model.attention(model.encode(source, batch.layout), inputs).states_BTD
-        assert (weights.states_BTD - plain)[:, seen].abs().max() > 1e-6
+        assert torch.equal(states_BTD[:, seen], others_BTD[:, seen])
+        plain_BTD = model.decode(model.encode(source, batch.layout), inputs)
+        assert (states_BTD - plain_BTD)[:, seen].abs().max() > 1e-6
+
+
+def test_words_that_no_state_attends_to_are_not_read(model, pairs):
+    """The states that are asked are those of passes that read every word."""
+    batch = Batch.collate(pairs)
+    source, inputs = model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)
+    draws = torch.Generator().manual_seed(0)
+    hidden_BS, hidden_BT = (
+        (torch.rand(ids.shape, generator=draws) < 0.7) & (ids >= WORDS)
+        for ids in (batch.source_BS, batch.input_BT)
+    )
+    hidden_BS[0] = batch.source_BS[0] >= WORDS  # one of them has no word left
+    layout = replace(batch.layout, hidden_BS=hidden_BS, hidden_BT=hidden_BT)
+    row_N, step_N = (batch.target_BT != PAD).nonzero(as_tuple=True)
+    read = []
+    hook = stack_of(model.model).register_forward_pre_hook(
+        lambda _, __, options: read.append(options["inputs_embeds"].shape[1]), with_kwargs=True
+    )
+    whole, _ = model._encode(source, layout, output_attentions=True)  # reads every word
+    expected_ND = model.decode(whole, inputs)[row_N, step_N]
+    of_whole = sum(read)
+    read.clear()
+    encoding = model.encode(source, layout)
+    # A step of each row, the last.
+    last_B = (batch.target_BT != PAD).sum(1) - 1
+    rows = torch.arange(len(last_B))
+    got_BD = model.decode_steps(encoding, inputs, rows, last_B)
+    assert sum(read) < of_whole
+    hook.remove()
+    got_ND = model.decode_steps(encoding, inputs, row_N, step_N)
+    assert (got_ND - expected_ND).abs().max() < 1e-5 * expected_ND.abs().max()
+    assert torch.equal(row_N[step_N == last_B[row_N]], rows)
+    last_ND = expected_ND[step_N == last_B[row_N]]
+    assert (got_BD - last_ND).abs().max() < 1e-5 * last_ND.abs().max()
 
 
 def test_attention_is_the_models_own(model, pairs):

@@ -167,12 +167,11 @@ def masked_states(
             read = encoding.select(members)
             read = read.reading(read.layout.input_BT[:, :longest])
             read = switched.reading(read, members, keep_input_RT[members, :longest])
-            states_RTD = model.decode(read, inputs)
             decisions = np.flatnonzero(np.isin(row_B, part))
             place_R = np.zeros(len(first_R), dtype=np.int64)
             place_R[part] = np.arange(len(part))
-            at = on_device(place_R[row_B[decisions]]), on_device(step_B[decisions])
-            parts.append((decisions, states_RTD[at]))
+            steps = on_device(place_R[row_B[decisions]]), on_device(step_B[decisions])
+            parts.append((decisions, model.decode_steps(read, inputs, *steps)))
     # Parts were taken by length; this is the way back to the caller's order.
     order = np.argsort(np.concatenate([decisions for decisions, _ in parts]))
     return torch.cat([states for _, states in parts])[on_device(order)]

@@ -151,6 +151,19 @@ class NMTModel(nn.Module, ABC):
             depends on inputs 0..t only.
         """
 
+    def decode_steps(
+        self, encoding: Encoding, input_BTD: Tensor, row_N: Tensor, step_N: Tensor
+    ) -> Tensor:
+        """Return the states of some steps, (N, D').
+
+        Args:
+            encoding: of the source.
+            input_BTD: embeddings of decoder inputs.
+            row_N: the row of each step.
+            step_N: the steps.
+        """
+        return self.decode(encoding, input_BTD)[row_N, step_N]
+
     @abstractmethod
     def logits(self, states: Tensor) -> Tensor:
         """Return unnormalised log-probabilities (..., V) of states (..., D')."""

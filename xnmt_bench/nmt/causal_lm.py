@@ -6,7 +6,8 @@ the target plays BOS. No id closes the source, so its EOS is not read.
 
 The beginning of the prompt is the same for all sentences. It is read once for a batch, in one row,
 and all rows attend to its keys and values. Padding stands behind the source. Masks count positions,
-so that neither padding nor a window of attention moves a word.
+so that neither padding nor a window of attention moves a word. A word that no state attends to is
+not read, unless its state is asked.
 
 Shapes: as in `nmt.base`; P ids of that beginning, F behind them and before the target, of source
 and template, X inputs that are read, K keys, E of a head.
@@ -247,7 +248,10 @@ class CausalLM(NMTModel):
     ) -> tuple[Encoding, tuple[Tensor, ...] | None]:
         """Return the encoding, and each layer's attention weights if the options ask for them."""
         prompt, length = self._read_prompt(), source_BSD.shape[1]
-        output, read = self._read(*self._place_in_prompt(source_BSD, layout), prompt, **options)
+        framed_BFD, seen_BF, position_BF = self._place_in_prompt(source_BSD, layout)
+        # With weights of attention all places are read, so that each has its column.
+        needed_BF = None if options or layout.hidden_BS is None else seen_BF
+        output, read = self._read(framed_BFD, seen_BF, position_BF, prompt, needed_BF, **options)
         words_BS1 = self._words(layout)[..., None]
         states_BSD = output.last_hidden_state[:, self._slots(length)] * words_BS1
         shared = tuple(x for part in prompt for x in part.tensors)
@@ -330,6 +334,7 @@ class CausalLM(NMTModel):
         seen_BX: Tensor,
         position_BX: Tensor,
         earlier: Sequence[Read],
+        needed_BX: Tensor | None = None,
         **options: Any,
     ) -> tuple[Any, Read]:
         """Run the stack on further inputs.
@@ -339,11 +344,24 @@ class CausalLM(NMTModel):
             seen_BX: True for inputs that states may attend to.
             position_BX: of the inputs.
             earlier: what was read before, part by part.
+            needed_BX: True for inputs that are read; the states of the others are 0. None for all.
             options: of the model.
 
         Returns:
             The stack's output, and what is read now.
         """
+        if needed_BX is not None:
+            # The needed inputs of each row, and others where a row needs fewer, or none.
+            most = max(int(needed_BX.sum(1).max()), 1)
+            index_BN = (~needed_BX).int().argsort(dim=1, stable=True)[:, :most]
+            index_BND = index_BN[..., None].expand(-1, -1, input_BXD.shape[-1])
+            seen_BN, position_BN = (seen_BX & needed_BX).gather(1, index_BN), position_BX
+            output, read = self._read(
+                input_BXD.gather(1, index_BND), seen_BN, position_BN.gather(1, index_BN), earlier
+            )
+            states_BND = output.last_hidden_state * needed_BX.gather(1, index_BN)[..., None]
+            output.last_hidden_state = torch.zeros_like(input_BXD).scatter(1, index_BND, states_BND)
+            return output, read
         cache, inputs = JoinedCache(earlier), Read(seen_BX, position_BX, ())
         seen_BK, position_BK = join_sides([*earlier, inputs], len(input_BXD))
         output = stack_of(self.model)(
@@ -383,6 +401,18 @@ class CausalLM(NMTModel):
         """Decode a teacher-forced prefix: states (B, T, D)."""
         return self.go_on(encoding, input_BTD)[0].last_hidden_state  # type: ignore[no-any-return]
 
+    def decode_steps(
+        self, encoding: Encoding, input_BTD: Tensor, row_N: Tensor, step_N: Tensor
+    ) -> Tensor:
+        """Return the states behind some steps, (N, D); see `NMTModel.decode_steps`."""
+        layout = encoding.layout
+        if layout.hidden_BT is None:
+            return super().decode_steps(encoding, input_BTD, row_N, step_N)
+        needed_BT = (layout.input_BT > 0) & ~layout.hidden_BT
+        needed_BT[row_N, step_N] = True
+        output, _ = self.go_on(encoding, input_BTD, needed_BX=needed_BT)
+        return output.last_hidden_state[row_N, step_N]  # type: ignore[no-any-return]
+
     def go_on(
         self, encoding: Encoding, input_BXD: Tensor, inputs: Read | None = None, **options: Any
     ) -> tuple[Any, Read]:
@@ -392,7 +422,7 @@ class CausalLM(NMTModel):
             encoding: of the source.
             input_BXD: embeddings of the inputs.
             inputs: those that were read before.
-            options: of the model.
+            options: of `_read` and of the model.
         """
         parts = _parts(encoding) + ([inputs] if inputs else [])
         start = inputs.seen_BK.shape[1] if inputs else 0
@@ -413,6 +443,7 @@ class CausalLM(NMTModel):
 
     def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
         """Return attention to source and prefix, less what goes to the prompt."""
+        assert encoding.layout.hidden_BS is None  # whose keys would have no columns of their own
         output, _ = self.go_on(encoding, input_BTD, output_attentions=True)
         weights_BLHTK, words_BS = torch.stack(output.attentions, 1), self._words(encoding.layout)
         slots_S = len(self.before) + self._slots(words_BS.shape[1])
