@@ -336,6 +336,18 @@ def test_what_plays_bos_and_eos_is_a_word_too(qwen):
         assert side.decode(ids) == "a: b"
 
 
+def test_an_end_of_text_that_is_the_unknown_word_too_may_end_a_target(tmp_path, texts):
+    """GPT-2's tokenizer has one token for both; no text holds an unknown byte."""
+    build("gpt_neox", tmp_path / "m", texts)
+    AutoTokenizer.from_pretrained(tmp_path / "m", unk_token="<eos>").save_pretrained(tmp_path / "m")
+    for stop in ("\n", "<eos>"):
+        model = open_causal_lm(str(tmp_path / "m"), TEMPLATE.rstrip("\n") + stop, EXAMPLES)
+        ids = model.target_subwords.ids
+        assert UNK in ids.unpredictable
+        assert model.tokenizer.eos_token_id + WORDS in ids.unpredictable
+        assert (model.their_ids[EOS] == model.tokenizer.eos_token_id) == (stop == "<eos>")
+
+
 def test_special_tokens_in_a_text_are_unknown_words(llama):
     model = open_causal_lm(str(llama), TEMPLATE)
     ids = model.source_subwords.encode("a <eos> b")
@@ -393,10 +405,35 @@ def test_examples_come_from_a_list_or_a_file(llama, tmp_path):
     file.write_text("a\tb\nc\t\n")
     with pytest.raises(DataError, match=r"examples.tsv:2: one side of the example has no words"):
         read_examples(file)
-    with pytest.raises(DataError, match="no file of examples"):
+    file.write_text("")
+    with pytest.raises(DataError, match=r"examples.tsv: no example is in the file"):
+        read_examples(file)
+    file.write_bytes(b"a\tb\nc\t\xe4\n")
+    with pytest.raises(DataError, match=r"examples.tsv:2: not UTF-8"):
+        read_examples(file)
+    with pytest.raises(DataError, match="absent: no such file"):
         read_examples(tmp_path / "absent")
-    with pytest.raises(XnmtError, match=r"\('a',\) is no pair of a source and a target"):
-        read_examples([("a",)])
+    for item in (("a",), "ab", 5):
+        with pytest.raises(XnmtError, match="is no pair of a source and a target"):
+            read_examples([item])
+    with pytest.raises(XnmtError, match="examples: 5 is no list of pairs and no file"):
+        read_examples(5)
+
+
+def test_a_file_of_examples_is_cut_at_line_ends_alone(tmp_path):
+    """A byte order mark is no part of the first source, and a text may hold other separators."""
+    file = tmp_path / "examples.tsv"
+    file.write_bytes("\ufeffa\u2028b\tc\r\nd\te".encode())
+    assert read_examples(file) == [("a\u2028b", "c"), ("d", "e")]
+
+
+def test_examples_that_cannot_be_used_are_refused(llama):
+    with pytest.raises(XnmtError, match=r"examples: 'der\\nHund' holds '\\n', which ends a target"):
+        open_causal_lm(str(llama), TEMPLATE, [("the dog", "der\nHund")])
+    with pytest.raises(XnmtError, match="examples: the tokenizer does not know a piece of '木'"):
+        open_causal_lm(str(llama), TEMPLATE, [*EXAMPLES, ("木", "Baum")])
+    with pytest.raises(XnmtError, match="template: the tokenizer does not know a piece of '木: '"):
+        open_causal_lm(str(llama), "木: {source}\nGerman: {target}\n")
 
 
 def test_a_template_that_cannot_be_used_is_refused(llama):
@@ -540,6 +577,8 @@ def test_a_chat_template_that_cannot_be_used_is_refused(chat, llama):
 def test_columns_of_another_name_are_refused(llama):
     with pytest.raises(XnmtError, match="columns 'all': choose source or examples"):
         open_causal_lm(str(llama), TEMPLATE, EXAMPLES, columns="all")
+    with pytest.raises(XnmtError, match="columns='examples' needs examples"):
+        open_causal_lm(str(llama), TEMPLATE, columns="examples")
 
 
 def test_a_gguf_file_is_a_language_models(llama, tmp_path):
@@ -548,7 +587,7 @@ def test_a_gguf_file_is_a_language_models(llama, tmp_path):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
     assert find_family(str(file)) == "causal_lm"
-    with pytest.raises(XnmtError, match=r"model.gguf: not a model of causal_lm: config"):
+    with pytest.raises(XnmtError, match=r"model.gguf: not a model of causal_lm: its sizes: "):
         xnmt_bench.load(file, template=TEMPLATE)
     with pytest.raises(XnmtError, match="a GGUF file is read as a language model"):
         open_huggingface(str(file), "marian")

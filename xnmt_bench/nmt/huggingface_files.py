@@ -61,7 +61,7 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
         raise XnmtError(f"{path}: not a model of {family}: {damaged}")
     # No code of the model's own, nor a question.
     ours_alone = {"trust_remote_code": False, **of_file}
-    part = "config.json"
+    part = "its sizes" if of_file else "config.json"
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **ours_alone)
         _refuse_type(path, config, family)

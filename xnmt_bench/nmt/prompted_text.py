@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,6 +20,7 @@ import torch
 from tokenizers.decoders import ByteLevel
 from transformers import PreTrainedTokenizerBase
 
+from xnmt_bench.corpora.text import text_lines
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, UNK, WORD_START, WORDS, Tied
 from xnmt_bench.errors import DataError, XnmtError, refusal
 from xnmt_bench.nmt.foreign import Renumbering
@@ -120,26 +122,35 @@ def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
     """Return example translations, of a list or of a file with a tab between source and target.
 
     Raises:
-        DataError: the file is missing, or a line has not two columns.
-        XnmtError: an item of the list has not two texts.
+        DataError: the file is missing or empty, or a line has not two texts.
+        XnmtError: an item of the list has not two texts, or there is no list.
     """
+    if examples is None:
+        return []
     if isinstance(examples, str | Path):
-        try:
-            lines = Path(examples).expanduser().read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(examples, None, f"no file of examples: {error}") from None
-        rows = [line.split("\t") for line in lines]
-        for number, row in enumerate(rows, start=1):
-            if len(row) != 2:
-                problem = f"{len(row)} columns; an example is a source, a tab and a target"
-                raise DataError(examples, number, problem)
-            if not all(text.strip() for text in row):
-                raise DataError(examples, number, "one side of the example has no words")
-        return [(source, target) for source, target in rows]
-    for pair in examples or ():
-        if not (len(pair) == 2 and all(isinstance(text, str) and text.strip() for text in pair)):
+        return _read_examples_file(Path(examples).expanduser())
+    if not isinstance(examples, Sequence):
+        raise XnmtError(f"examples: {examples!r:.60} is no list of pairs and no file")
+    for pair in examples:
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not (is_pair and all(isinstance(text, str) and text.strip() for text in pair)):
             raise XnmtError(f"examples: {pair!r:.60} is no pair of a source and a target")
-    return [(source, target) for source, target in examples or ()]
+    return [(source, target) for source, target in examples]
+
+
+def _read_examples_file(path: Path) -> list[tuple[str, str]]:
+    pairs = []
+    for number, line in text_lines(path):
+        texts = line.split("\t")
+        if len(texts) != 2:
+            problem = f"{len(texts)} columns; an example is a source, a tab and a target"
+            raise DataError(path, number, problem)
+        if not all(text.strip() for text in texts):
+            raise DataError(path, number, "one side of the example has no words")
+        pairs.append((texts[0], texts[1]))
+    if not pairs:
+        raise DataError(path, None, "no example is in the file")
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -176,19 +187,25 @@ class Prompt:
 
         Raises:
             XnmtError: the tokenizer does not cut the template where the sentences begin and end,
-                does not know a piece of it, or BOS stands before it a second time.
+                does not know a piece of it, BOS stands before it a second time, or an example holds
+                what ends a target.
         """
         if columns not in get_args(Columns):
             choices = " or ".join(get_args(Columns))
             raise XnmtError(f"columns {columns!r}: choose {choices}")
+        if columns == "examples" and not examples:
+            raise XnmtError("columns='examples' needs examples, and there are none")
         special = [] if template.complete else special_ids_around(tokenizer, "text")[0]
         between = cut_behind(tokenizer, LETTER, template.between.rstrip(" "))
         stop = cut_behind(tokenizer, LETTER, template.stop)
         if not between or not stop:
             lost = template.stop if between else template.between
             raise XnmtError(f"the tokenizer drops {lost!r} of the template")
-        if not str(tokenizer.decode(stop[:1])).strip(" "):
+        end = str(tokenizer.decode(stop[:1]))
+        if not end.strip(" "):
             raise XnmtError("a blank stands behind {target} in the template; take it out")
+        if broken := [target for _, target in examples if end in target]:
+            raise XnmtError(f"examples: {broken[0]!r:.60} holds {end!r}, which ends a target")
         # Each run of ids, and whether it is a sentence of an example.
         runs, front, opening = [(special, False)], "", template.before
         target_anchor = LETTER + template.between
@@ -205,8 +222,9 @@ class Prompt:
         runs.append((cut_behind(tokenizer, front, opening.rstrip(" ")), False))
         ids = [i for run, _ in runs for i in run]
         _refuse_second_start(tokenizer, template, special, ids)
-        if tokenizer.unk_token_id in (*ids, *between, stop[0]):
-            raise XnmtError("the tokenizer does not know a piece of the template or of an example")
+        of_template = (template.before, template.between, template.stop, template.again)
+        _refuse_unknown(tokenizer, of_template, "template")
+        _refuse_unknown(tokenizer, chain(*examples), "examples")
         # Behind the special ids and what stands before the first example.
         first = 2 if columns == "examples" and examples else len(runs)
         before = [i for run, _ in runs[:first] for i in run]
@@ -253,6 +271,20 @@ def _refuse_second_start(
         raise XnmtError(f"the template begins with {first}, which the tokenizer adds itself")
 
 
+def find_unknown(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Return the id of unknown words; None without one, or where it ends a text too (GPT-2)."""
+    unknown = tokenizer.unk_token_id
+    return None if unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id) else unknown
+
+
+def _refuse_unknown(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], option: str) -> None:
+    """Raise an XnmtError for the first text with a piece that the tokenizer does not know."""
+    unknown = find_unknown(tokenizer)
+    for text in texts:
+        if unknown in bare(tokenizer, "text", text.rstrip(" ")):
+            raise XnmtError(f"{option}: the tokenizer does not know a piece of {text!r:.60}")
+
+
 def cut_behind(tokenizer: PreTrainedTokenizerBase, anchor: str, text: str) -> list[int]:
     """Return the ids of a text that follows another; blanks between them are its own.
 
@@ -282,7 +314,7 @@ class Appended(Renumbering):
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, size: int, prompt: Prompt) -> None:
-        unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
+        unknown, special = find_unknown(tokenizer), {*tokenizer.all_special_ids}
         # Some tokenizers name a token for unknown words that the model has no row of.
         has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
