@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from support.example_rows import FIDELITY, Tables, decisions, measured, scored
+from xnmt_bench.analyses.rank_stability import RankStability
+from xnmt_bench.analyses.ranking import Ranking
+from xnmt_bench.analyses.significance import Significance
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.notebook import BenchmarkTable
@@ -82,6 +85,23 @@ def test_every_report_has_the_sentence(results, tmp_path):
     summaries = [summary for _, summary in tables(METRIC, rows, (), standings)]
     table = BenchmarkTable(None, summaries, sentences)
     assert SENTENCE in repr(table) and SENTENCE in table._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "analysis", [Significance(50), RankStability(samples=50), Ranking(["base", "sa"])]
+)
+def test_analyses_that_order_its_rows_say_so(results, analysis):
+    """The lexicon stands first by Base all the same."""
+    for judge in PPL:
+        write(results, "gradient_norm", judge, 300.0)  # samples rank two that ask the model
+    rows = collect(METRIC, results, DRAWS)
+    notes = analysis.analyse(panels(METRIC, rows)).summary.notes
+    assert [note for note in notes if "does not judge" in note] == [
+        SENTENCE.partition(";")[0] + "."
+    ]
+    rows = [row for row in rows if row.row["instantiation"] != "unigram"]
+    notes = analysis.analyse(panels(METRIC, rows)).summary.notes
+    assert not any("does not judge" in note for note in notes)
 
 
 def test_a_choice_of_rows_does_not_change_who_judges(results):

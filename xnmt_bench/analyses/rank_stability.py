@@ -23,6 +23,7 @@ from xnmt_bench.measuring.metric import Metric, TableRow
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.report.figure import fitting, lay_out, style, wrapped
 from xnmt_bench.report.panels import Panel, distinguish
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -99,7 +100,7 @@ class RankStability(Analysis):
         if not rows:
             raise NotApplicable("fewer than two rows can be ranked")
         compared = "systems" if metric.compared == "nmt" else f"{metric.compared}s"
-        notes = [NOTE.format(samples=self.draws.samples, things=compared)]
+        notes = [*about_unranked(panels), NOTE.format(samples=self.draws.samples, things=compared)]
         notes += [f"Best first, by {', '.join(by)}: {order}." for order, by in orders.items()]
         summary = pivoted(
             "Rank stability",

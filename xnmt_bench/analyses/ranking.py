@@ -14,6 +14,7 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Texts
 from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -56,9 +57,10 @@ class Ranking(Analysis):
             return Cell(f"{column.form(row[column.name])}, place {place}")
 
         title = "Rankings by " + " and ".join(usable[0].heading(pivot) for pivot in self.wanted)
-        note = NOTE.format(heading=column.heading, thing=metric.compared)
+        notes = [NOTE.format(heading=column.heading, thing=metric.compared)]
+        notes += about_unranked(usable, self.wanted)
         words = {metric.compared: metric.compared}
-        summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
+        summary = pivoted(title, usable, by_panel, words, "result", cell, notes)
         # All panels of a metric have one set of condition columns, so the first speaks for them.
         identity = (*usable[0].condition, metric.compared, "result")
         return Result(rows, identity, (column.name, "rank", "agrees"), summary)

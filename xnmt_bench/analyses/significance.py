@@ -15,7 +15,7 @@ from xnmt_bench.measuring.comparing import compare, holm
 from xnmt_bench.measuring.metric import Column, TableRow
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, compared_heading, ends
-from xnmt_bench.report.standing import exceeds_seeds, seed_spread
+from xnmt_bench.report.standing import about_unranked, exceeds_seeds, seed_spread
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -61,7 +61,7 @@ class Significance(Analysis):
             marks += [] if row["paired"] else ["unpaired"]
             return Cell(" ".join([shown.cell(*(row[name] for name in effect)), *marks]))
 
-        notes = [self._note(column, compared, rows)]
+        notes = [*about_unranked(panels), self._note(column, compared, rows)]
         if any(_has_one_seed(panel) for panel in panels):
             notes.append(ONE_SEED)
         title = f"Significance of differences in {column.heading}"

@@ -11,7 +11,7 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import Difference, compare, holm, share_units
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import Metric
-from xnmt_bench.report.panels import Panel, panels
+from xnmt_bench.report.panels import Panel, distinguish, panels
 
 Word = Literal["better", "alike", "worse", "untested", "unranked"]
 LEVEL = 0.05
@@ -99,6 +99,22 @@ def compare_with_blind(panel: Panel, pivot: str, draws: Draws) -> dict[str, Stan
             ps = {b: d.p if beyond[b] else 1.0 for b, d in differences.items()}
             tests[name] = _Tests(differences, gains, ps)
     return standings | _decide(tests)
+
+
+def about_unranked(shown: Sequence[Panel], pivots: Sequence[str] = ()) -> list[str]:
+    """Return a note on each column that ranks nothing, for analyses that order its rows too.
+
+    Args:
+        shown: the panels.
+        pivots: values of the pivot whose columns are shown; all but `csv_only`, if not given.
+    """
+    notes = []
+    for panel, phrase in zip(shown, distinguish(shown).phrases, strict=True):
+        for pivot in pivots or (p for p in panel.rows if p not in panel.metric.csv_only):
+            if why := _why_unranked(panel, pivot):
+                start = f"{panel.heading(pivot)}, {phrase}," if phrase else panel.heading(pivot)
+                notes.append(f"{start} {why}.")
+    return notes
 
 
 def _why_unranked(panel: Panel, pivot: str) -> str | None:
