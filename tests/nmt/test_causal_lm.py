@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 import xnmt_bench
 from support.configurations import configure
 from support.huggingface_models import build as build_translator
-from support.language_models import CONFIGS, EXAMPLES, TEMPLATE, build
+from support.language_models import CONFIGS, EXAMPLES, FURTHER, REFUSED, TEMPLATE, build
 from support.model_checks import (
     assert_same_relevance,
 )
@@ -97,6 +97,35 @@ def test_ids_and_embeddings_are_one_function(model, pairs):
     special = {*model.tokenizer.all_special_ids}
     left_out = {*range(len(ids) - 4)} - {*written} - special
     assert all("\n" in model.tokenizer.decode([i]) for i in left_out)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", FURTHER)
+def test_further_families_are_read_as_they_are(family, tmp_path, texts):
+    """Beyond windows, and in a padded batch."""
+    build(family, tmp_path / family, texts)
+    model = open_causal_lm(str(tmp_path / family), TEMPLATE)
+    pairs = [([*range(10, 40), EOS], [*range(30, 60), EOS]), ([11, 12, EOS], [15, 16, EOS])]
+    batch, _ = decide(model, Batch.collate(pairs))
+    states = model.states(batch)
+    source_BTS = load_explainer("attention").relevance(model, batch).source_BTS
+    for row, (x, y) in enumerate(pairs):
+        output = theirs(model, x, y, output_attentions=True)
+        their_logits, got = output.logits[0, -len(y) :], model._their_logits(states[row, : len(y)])
+        assert (their_logits - got).abs().max() < 1e-5 * their_logits.abs().max()
+        expected_TK = output.attentions[-1][0].mean(0)[-len(y) :]
+        expected_TS = expected_TK[:, len(model.before) :][:, : len(x) - 1]
+        got_TS = source_BTS[row, : len(y), : len(x) - 1]
+        torch.testing.assert_close(got_TS, expected_TS, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", REFUSED)
+def test_families_that_cannot_be_read_are_refused(family, tmp_path, texts):
+    problem, changes = REFUSED[family]
+    build(family, tmp_path / family, texts, **changes)
+    with pytest.raises(XnmtError, match=problem) as refused:
+        open_causal_lm(str(tmp_path / family), TEMPLATE)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_prompt_is_read_with_the_weights_of_the_moment(llama):

@@ -22,8 +22,8 @@ SIZES = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "max_position_embeddings": 512, "attention_dropout": 0.0,
 }  # fmt: skip
-# Each with what is its own: grouped heads, norms of queries, windows, scaled embeddings, bounds of
-# logits, ties of embeddings, blocks side by side.
+# Each with what is its own: grouped heads, norms of queries, windows, scaled embeddings, bounds and
+# scales of logits, ties of embeddings, blocks side by side.
 CONFIGS = {
     "llama": {"num_key_value_heads": 2, "tie_word_embeddings": False},
     "qwen2": {"num_key_value_heads": 2, "tie_word_embeddings": True},
@@ -33,6 +33,30 @@ CONFIGS = {
                "final_logit_softcapping": 3.0},
     "gemma3_text": {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": 9,
                     "layer_types": ["sliding_attention", "full_attention"]},
+    "granite": {"num_key_value_heads": 2, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+                "attention_multiplier": 0.3, "logits_scaling": 4.0},
+    "cohere2": {"num_key_value_heads": 2, "sliding_window": 9, "logit_scale": 0.25},
+}  # fmt: skip
+GROUPED = {"num_key_value_heads": 2}
+# Families of further kinds, of which it is only asked whether their logits are read: positions that
+# are learnt or turned in part, norms behind blocks, sinks, mixtures of experts.
+FURTHER = {
+    "gpt2": {}, "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32}, "falcon": {},
+    "gptj": {"rotary_dim": 4}, "olmo2": {}, "phi3": {"sliding_window": 9},
+    "starcoder2": {"sliding_window": 9}, "qwen3": {"head_dim": 8, **GROUPED}, "stablelm": GROUPED,
+    "mixtral": {"num_local_experts": 3, **GROUPED},
+    "gpt_oss": {"head_dim": 8, "num_local_experts": 3, "num_experts_per_tok": 2,
+                "sliding_window": 9, **GROUPED},
+}  # fmt: skip
+# Families whose attention cannot be read here, and why.
+REFUSED = {
+    "bloom": ("it takes no position_ids", {}),
+    "gpt_neo": ("its windows of attention are of another kind",
+                {"attention_types": [[["global", "local"], 1]], "window_size": 200}),
+    "moshi": ("its windows of attention are of another kind", {}),
+    "falcon": ("cannot be read", {"alibi": True}),
+    "mamba": ("it takes no position_ids", {}),
+    "llama4_text": ("chunked_attention layers", {"num_local_experts": 2}),
 }  # fmt: skip
 BYTES = ("qwen2", "gpt_neox")  # families whose tokenizers are of bytes
 
@@ -44,7 +68,7 @@ def build(family: str, folder: Path, texts: tuple[list[str], list[str]], **chang
     config = AutoConfig.for_model(
         family, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        **{"vocab_size": len(tokenizer)} | SIZES | CONFIGS.get(family, {}) | changes,
+        **{"vocab_size": len(tokenizer)} | SIZES | (CONFIGS | FURTHER).get(family, {}) | changes,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():

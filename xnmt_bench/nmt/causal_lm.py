@@ -7,7 +7,7 @@ the target plays BOS. No id closes the source, so its EOS is not read.
 The beginning of the prompt is the same for all sentences. It is read once for a batch, in one row,
 and all rows attend to its keys and values. Padding stands behind the source. Masks count positions,
 so that neither padding nor a window of attention moves a word. A word that no state attends to is
-not read, unless its state is asked.
+left out, unless its state is needed.
 
 Shapes: as in `nmt.base`; P ids of that beginning, F behind them and before the target, of source
 and template, X inputs that are read, K keys, E of a head.
@@ -16,17 +16,15 @@ and template, X inputs that are read, K keys, E of a head.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.cache_utils import DynamicCache
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, WORDS
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
@@ -35,6 +33,16 @@ from xnmt_bench.nmt.foreign import made_from
 from xnmt_bench.nmt.huggingface import MAJOR, TOLERANCE
 from xnmt_bench.nmt.huggingface_blocks import Passes, causal_layers, take_layer_apart
 from xnmt_bench.nmt.huggingface_files import CAUSAL_LM, files_of, read_folder
+from xnmt_bench.nmt.keys_values import (
+    CausalPrefix,
+    CausalReader,
+    JoinedCache,
+    KeysValues,
+    attention_masks,
+    find_windows,
+    join_keys,
+    join_sides,
+)
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.nmt.prompted_text import (
     Appended,
@@ -46,7 +54,6 @@ from xnmt_bench.nmt.prompted_text import (
     read_examples,
 )
 
-FULL, SLIDING = "full_attention", "sliding_attention"  # kinds of layers that are read here
 SHORTEST = 8  # ids of a sentence, for which a prompt has to leave room
 
 
@@ -97,86 +104,6 @@ def open_causal_lm(
     return opened
 
 
-@dataclass(frozen=True)
-class Read:
-    """What the stack has read of some rows.
-
-    Attributes:
-        seen_BK: True for keys that states may attend to.
-        position_BK: of the keys.
-        keys_values: keys and values (B, H, K, E) of each layer in turn.
-    """
-
-    seen_BK: Tensor
-    position_BK: Tensor
-    keys_values: tuple[Tensor, ...]
-
-    @classmethod
-    def of(cls, tensors: Sequence[Tensor]) -> Self:
-        """Return what `tensors` gave."""
-        return cls(tensors[0], tensors[1], tuple(tensors[2:]))
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All of it, rows first."""
-        return self.seen_BK, self.position_BK, *self.keys_values
-
-    def select(self, rows: Tensor, length: int | None = None) -> Read:
-        """Return some rows, cut behind so many keys."""
-        seen_BK, position_BK = (x[rows, :length] for x in (self.seen_BK, self.position_BK))
-        return Read(seen_BK, position_BK, tuple(x[rows, :, :length] for x in self.keys_values))
-
-    @staticmethod
-    def join(parts: Sequence[Read], rows: int) -> Read:
-        """Return what was read one after another; a part of one row is of all rows."""
-        seen_BK, position_BK = join_sides(parts, rows)
-        layers = zip(*(part.keys_values for part in parts), strict=True)
-        return Read(seen_BK, position_BK, tuple(join_keys(layer, rows) for layer in layers))
-
-
-def join_sides(parts: Sequence[Read], rows: int) -> tuple[Tensor, Tensor]:
-    """Return `seen_BK` and `position_BK` of parts that follow on each other, or have one row."""
-    sides = ([part.seen_BK for part in parts], [part.position_BK for part in parts])
-    seen_BK, position_BK = (torch.cat([x.expand(rows, -1) for x in side], dim=1) for side in sides)
-    return seen_BK, position_BK
-
-
-def join_keys(parts: Iterable[Tensor], rows: int) -> Tensor:
-    """Return keys or values (B, H, K, E) of parts that follow on each other, or have one row."""
-    return torch.cat([part.expand(rows, -1, -1, -1) for part in parts], dim=2)
-
-
-class JoinedCache(DynamicCache):
-    """Gives each layer the keys and values of what was read before; keeps those of the inputs.
-
-    It joins them layer by layer, so that only one layer's are there twice.
-
-    Args:
-        earlier: the parts that were read before.
-
-    Attributes:
-        keys_values: of the inputs, of each layer in turn.
-    """
-
-    def __init__(self, earlier: Sequence[Read]) -> None:
-        super().__init__()
-        self._earlier, self.keys_values = earlier, list[Tensor]()
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Return a layer's keys and values, those of earlier parts first."""
-        new, rows = (key_states, value_states), len(key_states)
-        self.keys_values += new
-        before = [part.keys_values[2 * layer_idx :][:2] for part in self._earlier]
-        keys, values = (join_keys(parts, rows) for parts in zip(*before, new, strict=True))
-        return keys, values
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return how many keys there are before the inputs."""
-        return sum(part.seen_BK.shape[1] for part in self._earlier)
-
-
 class CausalLM(NMTModel):
     """A language model with eager attention, in its prompt."""
 
@@ -207,8 +134,8 @@ class CausalLM(NMTModel):
         self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
-        self.windows = _find_windows(model)
-        if most := getattr(model.config, "max_position_embeddings", None):
+        self.windows = find_windows(model)
+        if most := _count_positions(model):
             constant = len(prompt.before) + len(prompt.shown) + len(prompt.between)
             # Each side has half of what is left, so that both fit together.
             self.longest_source = self.longest_target = (most - constant) // 2
@@ -269,12 +196,12 @@ class CausalLM(NMTModel):
         *prompt, source = _parts(encoding)
         source = source.select(rows, slot)
         output, read = self._read(behind[0], behind[1], behind[2], [*prompt, source])
-        # Of the last place, which is EOS or padding, there is no state.
+        # The last place, which is EOS or padding, has no state.
         words = source_BSD.shape[1] - 1 - start
         new_BXD = F.pad(output.last_hidden_state[:, :words], (0, 0, 0, 1))
         new_BXD = new_BXD * self._words(layout)[:, start:, None]
         states_BSD = torch.cat([encoding.states_BSD[rows, :start], new_BXD], dim=1)
-        extra = Read.join([source, read], len(source_BSD)).tensors
+        extra = KeysValues.join([source, read], len(source_BSD)).tensors
         return Encoding(states_BSD, layout, extra, encoding.shared)
 
     def _place_in_prompt(self, source_BSD: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
@@ -297,7 +224,7 @@ class CausalLM(NMTModel):
         position_BF = (len(self.before) - 1 + there_BF.cumsum(1)).clamp(min=0)
         return framed_BFD, seen_BF, position_BF
 
-    def _read_prompt(self) -> list[Read]:
+    def _read_prompt(self) -> list[KeysValues]:
         """Read the beginning of the prompt, in one row; nothing where there is none."""
         if not len(self.before):
             return []
@@ -333,10 +260,10 @@ class CausalLM(NMTModel):
         input_BXD: Tensor,
         seen_BX: Tensor,
         position_BX: Tensor,
-        earlier: Sequence[Read],
+        earlier: Sequence[KeysValues],
         needed_BX: Tensor | None = None,
         **options: Any,
-    ) -> tuple[Any, Read]:
+    ) -> tuple[Any, KeysValues]:
         """Run the stack on further inputs.
 
         Args:
@@ -362,32 +289,19 @@ class CausalLM(NMTModel):
             states_BND = output.last_hidden_state * needed_BX.gather(1, index_BN)[..., None]
             output.last_hidden_state = torch.zeros_like(input_BXD).scatter(1, index_BND, states_BND)
             return output, read
-        cache, inputs = JoinedCache(earlier), Read(seen_BX, position_BX, ())
+        cache, inputs = JoinedCache(earlier), KeysValues(seen_BX, position_BX, ())
         seen_BK, position_BK = join_sides([*earlier, inputs], len(input_BXD))
         output = stack_of(self.model)(
             inputs_embeds=input_BXD,
-            attention_mask=self._masks(seen_BK, position_BK, position_BX, input_BXD.dtype),
+            attention_mask=attention_masks(
+                self.windows, seen_BK, position_BK, position_BX, input_BXD.dtype
+            ),
             position_ids=position_BX,
             use_cache=True,
             **{self.cache_argument: cache},
             **options,
         )
-        return output, Read(seen_BX, position_BX, tuple(cache.keys_values))
-
-    def _masks(
-        self, seen_BK: Tensor, position_BK: Tensor, position_BX: Tensor, dtype: torch.dtype
-    ) -> Any:
-        """Return what is added to energies, (B, 1, X, K); by kind of layer where they differ."""
-        distance_BXK = position_BX[..., None] - position_BK[:, None]
-        allowed_BXK = seen_BK[:, None] & (distance_BXK >= 0)
-        # Some models have their softmax in float32, where the least float64 would be infinite.
-        least = max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
-        masks = {}
-        for kind, window in self.windows.items():
-            near = allowed_BXK if window is None else allowed_BXK & (distance_BXK < window)
-            zeros = torch.zeros(near.shape, dtype=dtype, device=near.device)
-            masks[kind] = zeros.masked_fill(~near, least)[:, None]
-        return masks if len(masks) > 1 else masks.popitem()[1]
+        return output, KeysValues(seen_BX, position_BX, tuple(cache.keys_values))
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
         """Return attention within the source (B, L, H, S, S), less what goes to the prompt."""
@@ -414,8 +328,12 @@ class CausalLM(NMTModel):
         return output.last_hidden_state[row_N, step_N]  # type: ignore[no-any-return]
 
     def go_on(
-        self, encoding: Encoding, input_BXD: Tensor, inputs: Read | None = None, **options: Any
-    ) -> tuple[Any, Read]:
+        self,
+        encoding: Encoding,
+        input_BXD: Tensor,
+        inputs: KeysValues | None = None,
+        **options: Any,
+    ) -> tuple[Any, KeysValues]:
         """Read decoder inputs from one on; see `_read`.
 
         Args:
@@ -479,7 +397,7 @@ class CausalLM(NMTModel):
         ]
         return Blocks([], blocks, weights.source, weights.inputs)
 
-    def _read_all(self, batch: Batch) -> tuple[Blocks[Tensor], list[Read]]:
+    def _read_all(self, batch: Batch) -> tuple[Blocks[Tensor], list[KeysValues]]:
         """Read source and inputs: each layer's attention weights, and what was read."""
         source_BSD, steps = self.embed_source(batch.source_BS), batch.input_BT.shape[1]
         encoding, of_source = self._encode(source_BSD, batch.layout, output_attentions=True)
@@ -514,14 +432,22 @@ class CausalLM(NMTModel):
         output, ids = self.model.get_output_embeddings(), self.target_subwords.ids
         bias = getattr(output, "bias", None)
         parts = linear_parts(states_RD, output.weight, bias, ids.runs, ids.unpredictable)
-        yield from map(self._cap, parts)
+        yield from map(self._scale_and_bound, parts)
 
     def _their_logits(self, states: Tensor) -> Tensor:
-        return self._cap(self.model.get_output_embeddings()(states))  # type: ignore[operator]
+        return self._scale_and_bound(self.model.get_output_embeddings()(states))  # type: ignore[operator]
 
-    def _cap(self, logits: Tensor) -> Tensor:
-        """Return logits between the bounds that Gemma 2 has; impossible words stay so."""
-        cap = getattr(self.model.config, "final_logit_softcapping", None)
+    def _scale_and_bound(self, logits: Tensor) -> Tensor:
+        """Return logits as the model's own path gives them; impossible words stay so.
+
+        Cohere and Granite scale what the output layer gives, and Gemma 2 bounds it.
+        """
+        config = self.model.config
+        scale = (getattr(config, "logit_scale", None) or 1.0) / (
+            getattr(config, "logits_scaling", None) or 1.0
+        )
+        logits = logits if scale == 1.0 else logits * scale
+        cap = getattr(config, "final_logit_softcapping", None)
         if cap is None:
             return logits
         return (cap * (logits / cap).tanh()).masked_fill(logits == -torch.inf, -torch.inf)
@@ -570,69 +496,29 @@ def stack_of(model: PreTrainedModel) -> Any:
     return model.model if model.base_model is model else model.base_model
 
 
-def _parts(encoding: Encoding) -> list[Read]:
-    """Return what was read before the inputs: the prompt in one row, and the source."""
-    return [Read.of(x) for x in (encoding.shared, encoding.extra) if x]
+def _count_positions(model: PreTrainedModel) -> int | None:
+    """Return how many positions it reads; None for any number.
 
-
-def _find_windows(model: PreTrainedModel) -> dict[str, int | None]:
-    """Return how far layers of each kind see, None for any distance.
-
-    Raises:
-        XnmtError: layers of another kind are in it.
+    Rotations of Phi 3 with a long context change for the whole batch where one sentence is longer
+    than `original_max_position_embeddings`. A sentence's numbers would depend on its batch there.
     """
-    name, config = type(model).__name__, model.config
-    window = getattr(config, "sliding_window", None)
-    kinds = {*(getattr(config, "layer_types", None) or [SLIDING if window else FULL])}
-    if other := kinds - {FULL, SLIDING}:
-        raise XnmtError(f"{name} cannot be read: it has {min(other)} layers")
-    return {kind: window if kind == SLIDING else None for kind in sorted(kinds)}
+    config = model.config
+    most, first = (
+        getattr(config, name, None)
+        for name in ("max_position_embeddings", "original_max_position_embeddings")
+    )
+    rotations = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    if first and isinstance(rotations, dict) and rotations.get("rope_type") == "longrope":
+        return int(first)
+    return most
+
+
+def _parts(encoding: Encoding) -> list[KeysValues]:
+    """Return what was read before the inputs: the prompt in one row, and the source."""
+    return [KeysValues.of(x) for x in (encoding.shared, encoding.extra) if x]
 
 
 def _refuse_longer(side: str, length: int, most: int | None) -> None:
     """Raise an XnmtError for a sentence that the model has no positions for."""
     if most is not None and length > most:
         raise XnmtError(f"a {side} of {length} subwords; the model reads {most} at most")
-
-
-class CausalPrefix(Prefix):
-    """Computes each input once."""
-
-    model: CausalLM
-
-    def __init__(self, model: CausalLM, encoding: Encoding) -> None:
-        super().__init__(model, encoding)
-        self._read: Read | None = None
-
-    def read(self, input_BXD: Tensor) -> Tensor:
-        """Read further inputs of every row: the state behind each, (B, X, D)."""
-        output, read = self.model.go_on(self.encoding, input_BXD, self._read)
-        parts = [self._read, read] if self._read else [read]
-        self._read = Read.join(parts, len(input_BXD))
-        self.steps += input_BXD.shape[1]
-        return output.last_hidden_state  # type: ignore[no-any-return]
-
-    def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
-        if steps:
-            assert self._read is not None
-            forked._read = self._read.select(rows, steps)
-
-
-class CausalReader(Reader):
-    """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
-
-    model: CausalLM
-
-    def __init__(self, model: CausalLM, encoding: Encoding) -> None:
-        super().__init__(model, encoding)
-        self._prefix = CausalPrefix(model, encoding)
-
-    def read(self, ids_RT: Tensor) -> Tensor:
-        """Read further inputs of every row; the state behind the last, (R, D)."""
-        assert (ids_RT != PAD).all()
-        return self._prefix.read(self.model.embed_target(ids_RT))[:, -1]
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with some of the rows, in a new order, some perhaps more than once."""
-        self._prefix = self._prefix.fork(self._prefix.steps, rows)
-        self.encoding = self._prefix.encoding

@@ -29,7 +29,7 @@ from xnmt_bench.nmt.huggingface_text import HubSubwords, bare, special_ids_aroun
 SOURCE, TARGET = FIELDS = ("{source}", "{target}")
 TEMPLATE = r"German: {source}\nEnglish: {target}\n"  # in errors
 LETTER = "a"  # stands for a sentence where the pieces of what follows one are looked for
-# As other vocabularies write them: a line end that ends a target, or a separator, is no word.
+# How PAD, UNK, BOS and EOS are shown, also where a line end plays one of them.
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 MARKS = ("\ue000", "\ue001", "\ue002")  # no text holds these; they stand for sentences of a chat
 Examples = str | Path | Sequence[tuple[str, str]]
@@ -84,7 +84,7 @@ class Template:
             turns: whether examples stand in front, as turns of the chat.
 
         Raises:
-            XnmtError: the tokenizer has none, the message does not hold the source once, or
+            XnmtError: the tokenizer lacks one, the message does not hold the source once, or
                 sentences do not come back from the chat template as they were.
         """
         if not isinstance(text, str) or text.count(SOURCE) != 1 or TARGET in text:
@@ -102,7 +102,7 @@ class Template:
                 tokenize=False,
                 add_generation_prompt=True,
             )
-        except Exception as error:  # whatever a template in Jinja raises
+        except Exception as error:  # a template in Jinja may raise any error
             raise XnmtError(f"the chat template cannot be read: {refusal(error)}") from None
         parts = re.split("|".join(MARKS), str(written))
         if len(parts) != 4 or [x for x in str(written) if x in MARKS] != [*MARKS]:
@@ -123,7 +123,7 @@ def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
 
     Raises:
         DataError: the file is missing or empty, or a line has not two texts.
-        XnmtError: an item of the list has not two texts, or there is no list.
+        XnmtError: it is neither a list nor a file, or an item of the list has not two texts.
     """
     if examples is None:
         return []
@@ -369,8 +369,8 @@ class PromptedSubwords(HubSubwords):
         Args:
             sentences: the tokenizer's ids of each.
         """
-        ours = [self.ids.ours(ids) for ids in sentences]
-        self.in_front = [Tied(ids, self.words(ids)) for ids in ours]
+        rows = [self.ids.ours(ids) for ids in sentences]
+        self.in_front = [Tied(ids, self.words(ids)) for ids in rows]
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; what looks like a special token is an unknown word.
