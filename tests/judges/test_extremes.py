@@ -8,7 +8,7 @@ from support.configurations import configure, overrides
 from support.example_rows import FIDELITY, scored
 from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
-from xnmt_bench.judges import RuleSet
+from xnmt_bench.judges import RuleSet, extremes
 from xnmt_bench.judges.base_tuned import BaseTuned
 from xnmt_bench.judges.base_untuned import Base
 from xnmt_bench.judges.evalx import EvalX
@@ -24,8 +24,9 @@ from xnmt_bench.pipeline.job import Job
 FEW = "rules.test_sentences=20"
 
 
-def test_all_words_give_the_model_itself_and_no_word_gives_zeros(system):
+def test_all_words_give_the_model_itself_and_no_word_gives_zeros(system, monkeypatch):
     """Against the system's whole context, and against embeddings that are zeroed by hand."""
+    monkeypatch.setattr(extremes, "TOGETHER", 50)  # several parts, the last one shorter
     changes = [*overrides(system.settings.nmt.name), f"store={system.settings.store}", FEW]
     rules = RuleSet(Job(configure(*changes, "explainer=random")))
     facts = stored_extremes(Base(rules)).facts
@@ -97,9 +98,9 @@ def test_a_label_is_left_out_of_its_own_frequency():
 
 def test_a_line_for_each_judge_stands_under_the_table():
     def row(no_word, all_words, explainer="attention", **identity):
-        extremes = {"no_word": no_word, "all_words": all_words}
+        ppls = {"no_word": no_word, "all_words": all_words}
         keys = FIDELITY | {"explainer": explainer, **identity}
-        return scored(keys, {"ppl": 9.0}, extremes=extremes)
+        return scored(keys, {"ppl": 9.0}, extremes=ppls)
 
     rows = [
         row(93742.0, 1.72, instantiation="base"),

@@ -1,12 +1,14 @@
 """What a judge predicts that reads the system with words off: with no word on, and with all.
 
 Between the two lies every explainer's row. A judge that predicts as little from a few words as from
-none says nothing about them.
+none cannot tell explainers apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from xnmt_bench.rules.table import Rules
 from xnmt_bench.rules.topk import NOTHING
 from xnmt_bench.store import Stage, Work
 
+TOGETHER = 2**14  # decisions whose words are listed at once
 NO_WORD, ALL_WORDS = "no_word", "all_words"  # facts: a perplexity each
 
 
@@ -28,9 +31,8 @@ def stored_extremes(judge: Judge) -> Stage:
     rules = judge.rules
 
     def work(_: Path) -> dict[str, float]:
-        all_words = with_all_words(rules.test, rules.test_split)
-        views = {NO_WORD: without_words(rules.test), ALL_WORDS: all_words}
-        return {name: _perplexity(judge, view) for name, view in views.items()}
+        views = {NO_WORD: without_words, ALL_WORDS: partial(with_all_words, split=rules.test_split)}
+        return {name: _perplexity(judge, rules.test, view) for name, view in views.items()}
 
     return rules.store.stage(
         "extremes",
@@ -71,7 +73,11 @@ def _with_positions(rules: Rules, source_NK: np.ndarray, prefix_NK: np.ndarray) 
     return replace(rules, source_position_NK=source_NK, prefix_position_NK=prefix_NK)
 
 
-def _perplexity(judge: Judge, rules: Rules) -> float:
-    predicted = judge.log_likelihood(rules)
-    log_p_N = predicted[0] if isinstance(predicted, tuple) else predicted
-    return float(np.exp(-log_p_N.mean()))
+def _perplexity(judge: Judge, rules: Rules, view: Callable[[Rules], Rules]) -> float:
+    """Return a judge's perplexity of decisions under a view of their rules."""
+    log_p = 0.0
+    # Part by part, since a rule of all words is as wide as the longest sentence.
+    for start in range(0, len(rules), TOGETHER):
+        predicted = judge.log_likelihood(view(rules.take(slice(start, start + TOGETHER))))
+        log_p += float((predicted[0] if isinstance(predicted, tuple) else predicted).sum())
+    return float(np.exp(-log_p / len(rules)))
