@@ -179,16 +179,19 @@ def encode(
         context: which sentences stand around each sentence; see `concatenated`.
         splits: which.
         readable: subwords of source and target that the system can read; any number, if not given.
+            A context that is longer loses its farthest sentences.
 
     Returns:
-        For each split how many pairs were `kept`, how many were `too_long`, and how many are
-        `unreadable`: longer than the system reads, or without a word on a side.
+        For each split how many pairs were `kept`, how many of them have a `shorter_context` than
+        the configured one, how many were `too_long`, and how many are `unreadable`: longer than
+        the system reads, or without a word on a side.
 
     Raises:
         XnmtError: a sentence of a corpus without markers holds one, named by split and number.
     """
     counts: dict[str, dict[str, int]] = {
-        split: dict.fromkeys(("kept", "too_long", "unreadable"), 0) for split in splits
+        split: dict.fromkeys(("kept", "shorter_context", "too_long", "unreadable"), 0)
+        for split in splits
     }
     for split in splits:
         # Only as many sentences as a context has stay in memory.
@@ -204,16 +207,32 @@ def encode(
                     before.clear()
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
-                source_before = [*source.in_front, *(x for x, _ in before)]
+                read = _nearest_readable([*before], pair_sides, context, readable)
+                counts[split]["shorter_context"] += len(read) < len(before)
+                source_before = [*source.in_front, *(x for x, _ in read)]
                 sides[0].write(concatenated(source_before, pair_sides[0], following))
-                sides[1].write(
-                    concatenated([y for _, y in before if context.target], pair_sides[1])
-                )
+                sides[1].write(concatenated([y for _, y in read if context.target], pair_sides[1]))
                 numbers.write(np.asarray([pair.number], dtype="<i8").tobytes())
                 # As encoded alone: separators are added for each sentence that it is a context of.
                 before.append(pair.sides)
                 counts[split]["kept"] += 1
     return counts
+
+
+def _nearest_readable(
+    before: Sequence[tuple[Tied, Tied]],
+    current: tuple[Tied, Tied],
+    context: Context,
+    readable: tuple[int, int] | None,
+) -> Sequence[tuple[Tied, Tied]]:
+    """Return as many of the nearest pairs before a pair as the system reads."""
+    # Each sentence before it is closed by a separator.
+    lengths_N2 = np.array([[len(side.ids) + 1 for side in pair] for pair in before]).reshape(-1, 2)
+    lengths_N2[:, 1] *= context.target
+    # From the nearest on; the longest first, so that dropping the farthest goes to the right.
+    behind_N2 = lengths_N2[::-1].cumsum(0)[::-1] + [len(side.ids) for side in current]
+    too_long_N = (behind_N2 > (readable or np.inf)).any(1)
+    return before[int(too_long_N.sum()) :]
 
 
 class _Pair(NamedTuple):
