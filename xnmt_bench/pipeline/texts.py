@@ -93,7 +93,7 @@ class Texts(Lazy):
             counts = self.encoded.facts[split]
             if problems := describe_left_out(counts, self._max_length):
                 log.warning("%s: %s", split, problems)
-            if shorter := counts["shorter_context"]:
+            if shorter := counts.get("shorter_context"):
                 there = f"{shorter} of {counts['kept']} contexts are longer than the system reads"
                 log.warning("%s: %s; their farthest sentences are left out", split, there)
             if not counts["kept"]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 from support.configurations import configure
 from support.huggingface_models import READER, add_separator, build
@@ -25,15 +26,12 @@ def texts():
 
 @pytest.fixture(scope="module", params=READER)
 def opened(request, tmp_path_factory, texts):
-    """A family's name, the folder of a small model that has learnt nothing, and the model."""
+    """A small model of a family that has learnt nothing, and its tokenizer."""
     family, folder = request.param, tmp_path_factory.mktemp(request.param)
     build(family, folder, texts)
     add_separator(folder)
-    return (
-        family,
-        folder,
-        open_huggingface(str(folder), family, separator="<brk>", **READER[family]),
-    )
+    model = open_huggingface(str(folder), family, separator="<brk>", **READER[family])
+    return model, AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")

@@ -182,16 +182,15 @@ def encode(
             A context that is longer loses its farthest sentences.
 
     Returns:
-        For each split how many pairs were `kept`, how many of them have a `shorter_context` than
-        the configured one, how many were `too_long`, and how many are `unreadable`: longer than
-        the system reads, or without a word on a side.
+        For each split how many pairs were `kept`, how many were `too_long`, how many are
+        `unreadable`: longer than the system reads, or without a word on a side; and where there
+        are any, how many have a `shorter_context` than the configured one.
 
     Raises:
         XnmtError: a sentence of a corpus without markers holds one, named by split and number.
     """
     counts: dict[str, dict[str, int]] = {
-        split: dict.fromkeys(("kept", "shorter_context", "too_long", "unreadable"), 0)
-        for split in splits
+        split: dict.fromkeys(("kept", "too_long", "unreadable"), 0) for split in splits
     }
     for split in splits:
         # Only as many sentences as a context has stay in memory.
@@ -208,7 +207,8 @@ def encode(
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
                 read = _nearest_readable([*before], pair_sides, context, readable)
-                counts[split]["shorter_context"] += len(read) < len(before)
+                if len(read) < len(before):
+                    counts[split]["shorter_context"] = counts[split].get("shorter_context", 0) + 1
                 source_before = [*source.in_front, *(x for x, _ in read)]
                 sides[0].write(concatenated(source_before, pair_sides[0], following))
                 sides[1].write(concatenated([y for _, y in read if context.target], pair_sides[1]))
