@@ -13,7 +13,7 @@ from support.model_checks import (
     state_of,
 )
 from support.systems import double
-from xnmt_bench.corpora.vocabulary.subwords import EOS
+from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.base import Reader
@@ -24,25 +24,41 @@ from xnmt_bench.registry import load_explainer
 
 EXPLAINERS = ("attention", "gradient_norm", "weighted_gradient", "prediction_difference")
 BY_BLOCKS = ("alti", "attention_norm", "value_zeroing")
+IN_CONTEXT = " in context"  # of a family: read behind the sentences before, on both sides
+MODELS = [
+    *huggingface_models.READER,
+    *(f"{family}{IN_CONTEXT}" for family in huggingface_models.READER),
+    *language_models.CONFIGS,
+]
 
 
-@pytest.fixture(scope="session", params=[*huggingface_models.READER, *language_models.CONFIGS])
+@pytest.fixture(scope="session", params=MODELS)
 def model(request, tmp_path_factory, texts):
     """A small model of each family."""
-    name, folder = request.param, tmp_path_factory.mktemp(request.param) / request.param
+    name, folder = request.param, tmp_path_factory.mktemp("model") / "model"
     if name in language_models.CONFIGS:
         language_models.build(name, folder, texts)
         return open_causal_lm(str(folder), language_models.TEMPLATE, language_models.EXAMPLES)
-    huggingface_models.build(name, folder, texts)
-    return open_huggingface(str(folder), name, **huggingface_models.READER[name])
+    family, in_context, _ = name.partition(IN_CONTEXT)
+    huggingface_models.build(family, folder, texts)
+    options = huggingface_models.READER[family]
+    if in_context:
+        huggingface_models.add_separator(folder)
+        options = {**options, "separator": "<brk>"}
+    return open_huggingface(str(folder), family, **options)
 
 
 @pytest.fixture(scope="session")
 def pairs(model, texts):
-    """Some sentences of unlike lengths."""
-    ids = [([*model.source_subwords.encode(x), EOS], [*model.target_subwords.encode(y), EOS])
-           for x, y in list(zip(*texts, strict=True))[:60]]  # fmt: skip
-    return sorted(ids, key=lambda pair: len(pair[1]))[::10]
+    """Some sentences of unlike lengths, behind none to two others where the model reads them."""
+    sentences = list(zip(*texts, strict=True))
+    passages = []
+    for n, (source, target) in enumerate(sentences[:60]):
+        before = sentences[n : n + n % 3] if model.reads_separators else []
+        context = [[pair[side] for pair in before] for side in (0, 1)]
+        passages.append(Passage(source, target, *context))
+    ids = [passage.encode(*model.vocabularies) for passage in passages]
+    return sorted(ids, key=lambda pair: len(pair[1]))[::-10]
 
 
 def explain(model, pairs, name):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import sentencepiece as spm
 import torch
+from tokenizers import AddedToken
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -93,6 +94,22 @@ def build_base(folder: Path, texts: list[str], width: int = 512) -> None:
     )  # fmt: skip
     M2M100ForConditionalGeneration(config).save_pretrained(folder)
     print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
+
+
+def add_separator(folder: Path, separator: str = "<brk>") -> None:
+    """Gives a model in its folder a piece that stands between sentences, with random weights."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32)
+    # Blanks around it belong to it: else a lone blank would become a piece of its own.
+    added = AddedToken(separator, lstrip=True, rstrip=True, normalized=False)
+    tokenizer.add_tokens([added], special_tokens=True)
+    size = len(model.get_input_embeddings().weight)
+    [number] = tokenizer.convert_tokens_to_ids([separator])
+    model.resize_token_embeddings(max(size, number + 1), mean_resizing=False)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[number].normal_(std=0.5)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
 
 
 def make_tokenizer(family: str, folder: Path, texts: tuple[list[str], list[str]]):

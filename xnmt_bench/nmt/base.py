@@ -79,7 +79,10 @@ class NMTModel(nn.Module, ABC):
         """Return why it cannot read such a context; None if it can."""
         if cls.reads_separators or not (context.sentences or context.following):
             return None
-        return "has no separator of sentences, so it cannot read a context"
+        return (
+            "has no separator of sentences, so it cannot read a context; of a model that was "
+            "trained with one nmt.reader.separator names it"
+        )
 
     def start_from(self, trained: NMTModel) -> None:
         """Take the weights of a trained model; see `fit_vocabularies` for other vocabularies.

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from xnmt_bench.corpora.vocabulary.subwords import PAD
+from xnmt_bench.corpora.vocabulary.subwords import BOS, PAD, SEPARATOR
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
@@ -33,7 +33,14 @@ from xnmt_bench.nmt.huggingface_languages import (
     set_languages,
     write_target_code,
 )
-from xnmt_bench.nmt.huggingface_text import Frame, HubSubwords, add_markers, bare, find_frame
+from xnmt_bench.nmt.huggingface_text import (
+    Frame,
+    HubSubwords,
+    add_markers,
+    bare,
+    find_frame,
+    find_separator,
+)
 from xnmt_bench.nmt.output import linear_parts
 from xnmt_bench.options import Text
 
@@ -48,6 +55,7 @@ def open_huggingface(
     target_language: str | None = None,
     prefix: str | None = None,
     clusters: int = 0,
+    separator: str | None = None,
 ) -> HuggingFaceModel:
     """Open a model of the hub, or of a folder that `save_pretrained` wrote.
 
@@ -59,10 +67,12 @@ def open_huggingface(
         prefix: a task prefix before every source; T5 needs one, or an empty one. Where a Marian
             writes many languages, it may hold the code of one, such as `>>fra<<`.
         clusters: so many clusters have markers; the model grows by those that it lacks.
+        separator: the piece that closes each sentence before the current one, such as `<brk>`, of
+            a model that was trained on concatenations (Fernandes et al. 2021); None for others.
 
     Raises:
-        XnmtError: nothing is there, it is of another family, or its two paths from ids and from
-            embeddings are not the same function.
+        XnmtError: nothing is there, it is of another family, its vocabulary lacks the separator,
+            or its two paths from ids and from embeddings are not the same function.
     """
     if family not in FAMILIES:
         raise XnmtError(f"unknown family {family!r}; choose one of {', '.join(FAMILIES)}")
@@ -78,14 +88,17 @@ def open_huggingface(
     target_codes = find_target_codes(tokenizer)
     prefix = write_target_code(target_codes, prefix, target_language)
     frame = find_frame(tokenizer, model.config, prefix)
+    between = None if separator is None else find_separator(tokenizer, separator)
     files = files_of(path, folder)
     weights = [f for f in files if f.suffix in (".safetensors", ".bin")]
     # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these.
     options = [frame.__dict__, MAJOR, *([f"{clusters} clusters"] if clusters else [])]
+    options += [] if separator is None else [f"separator {separator}"]
     texts = made_from([f for f in files if f not in weights], options)
     pad, unk, eos = tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id
     source_size = len(model.get_encoder().get_input_embeddings().weight)
-    source_ids = Renumbering(source_size, pad, unk, pad, eos)  # of a source nothing is ever BOS
+    # BOS is the separator; of a source without contexts nothing is ever BOS.
+    source_ids = Renumbering(source_size, pad, unk, pad if between is None else between, eos)
     target_size = len(model.lm_head.weight)
     # What the model's own search never writes, such as Marian's padding, has no probability.
     bad_words = model.generation_config.bad_words_ids or ()
@@ -94,11 +107,15 @@ def open_huggingface(
     if start >= target_size:
         problem = f"its decoder starts with id {start}, but its ids end at {target_size - 1}"
         raise XnmtError(f"{path}: {problem}; correct decoder_start_token_id in config.json")
-    target_ids = Renumbering(target_size, pad, unk, start, eos, never)
+    if between is not None and start not in (pad, unk, eos, between):
+        never.append(start)  # which else plays BOS, and which no search writes
+    plays_bos = start if between is None else between
+    target_ids = Renumbering(target_size, pad, unk, plays_bos, eos, never)
     target_code = read_target_code(prefix) if target_codes else None
     source = HubSubwords(tokenizer, "text", source_ids, texts, target_code)
     target = HubSubwords(tokenizer, "text_target", target_ids, texts)
-    opened = HuggingFaceModel(model, source, target, frame)
+    kind = HuggingFaceModel if between is None else ConcatenatedHuggingFaceModel
+    opened = kind(model, source, target, frame)
     opened.tokenizer = tokenizer
     opened.task_pieces = tokenizer.convert_ids_to_tokens(bare(tokenizer, "text", prefix or ""))
     opened.fingerprint = made_from(weights, texts)
@@ -332,6 +349,8 @@ class HuggingFaceModel(NMTModel):
         sides = (self.source_subwords, self.target_subwords)
         # Six ids from all over the vocabulary, behind the four special ones.
         x, y = (list(range(4, len(side), max(1, len(side) // 6)))[:6] for side in sides)
+        if self.reads_separators:
+            x, y = ([*ids[:2], SEPARATOR, *ids[3:]] for ids in (x, y))
         pairs = [(x, y), (x[:3], y[:4])]  # one of them padded
         device = self.before_target.device
         our_logits = self._their_logits(self.states(Batch.collate(pairs).to(device)))
@@ -347,6 +366,19 @@ class HuggingFaceModel(NMTModel):
                     f"{type(self.model).__name__}: the model gives other logits from embeddings "
                     "than from ids, so explanations would not be of what translates"
                 )
+
+
+class ConcatenatedHuggingFaceModel(HuggingFaceModel):
+    """One that was trained on sentences behind those before them, each closed by a separator."""
+
+    reads_separators = True
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Return embeddings of decoder inputs (B, T, D); a BOS is a start only where they begin."""
+        their_ids_BT = self.target_ids[ids_BT]
+        starts_BT = (ids_BT == BOS) & (torch.arange(ids_BT.shape[-1], device=ids_BT.device) == 0)
+        their_ids_BT = their_ids_BT.where(~starts_BT, self.before_target[-1])
+        return self._embed(self.model.get_decoder(), their_ids_BT)
 
 
 def _scale(stack: nn.Module) -> float:

@@ -144,6 +144,17 @@ def find_frame(
     return Frame(before, after[1:], [start, *target_before, *target_after[1:]])
 
 
+def find_separator(tokenizer: PreTrainedTokenizerBase, separator: str) -> int:
+    """Return the id of the piece between sentences.
+
+    Raises:
+        XnmtError: the vocabulary has no such piece.
+    """
+    if (found := tokenizer.get_vocab().get(separator)) is None:
+        raise XnmtError(f"nmt.reader.separator={separator}: the vocabulary has no such piece")
+    return int(found)
+
+
 def _prefix_ids(tokenizer: PreTrainedTokenizerBase, prefix: str) -> list[int]:
     """Return the ids of a task prefix; an XnmtError where the vocabulary does not know a piece."""
     ids = bare(tokenizer, "text", prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batching import buckets
 from xnmt_bench.nmt.decoding import translate, warn_of_unended
 from xnmt_bench.progress import bar
+from xnmt_bench.sweep import log_once
+
+log = logging.getLogger(__name__)
 
 # What a search reads at once: source ids on a CPU, and the bytes of each on a GPU.
 SEARCHED = {"cpu": 3000, "each": 2**20}
@@ -106,16 +110,34 @@ def _with_targets(passages: Sequence[Passage], targets: Sequence[str]) -> list[P
 def tie_passages(model: NMTModel, passages: Sequence[Passage]) -> list[tuple[Tied, Tied]]:
     """Return source and target ids of each passage with their words, in the context that is read.
 
+    A context that is longer than the model reads loses its farthest sentences.
+
     Raises:
-        XnmtError: a passage is longer than the model reads, or has another context than it reads.
+        XnmtError: a sentence is longer than the model reads, or has another context than it reads.
     """
-    tied = [p.read(context_of(model, p)).tie(*model.vocabularies) for p in passages]
+    tied = [_tie(model, passage, context_of(model, passage)) for passage in passages]
     limits = (model.longest_source, model.longest_target)
     for number, sides in enumerate(tied, start=1):
         for side, of_side, most in zip(("source", "target"), sides, limits, strict=True):
             if most is not None and len(of_side.ids) > most:
                 count = f"{len(of_side.ids)} {side} tokens"
                 raise XnmtError(f"sentence {number} has {count}; the model reads at most {most}")
+    return tied
+
+
+def _tie(model: NMTModel, passage: Passage, context: Context) -> tuple[Tied, Tied]:
+    """Return the ids of a passage with the nearest sentences before it that the model reads."""
+    limits = (model.longest_source, model.longest_target)
+    for sentences in range(context.sentences, -1, -1):
+        tied = passage.read(replace(context, sentences=sentences)).tie(*model.vocabularies)
+        if all(most is None or len(x.ids) <= most for x, most in zip(tied, limits, strict=True)):
+            break
+        if sentences:
+            log_once(
+                log,
+                logging.WARNING,
+                "a context is longer than the model reads: its farthest sentences are left out",
+            )
     return tied
 
 

@@ -73,7 +73,7 @@ class Texts(Lazy):
         return self._store.stage(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
-            version=2,
+            version=3,
             corpus=corpus.recipe(),
             subwords=subwords,
             max_length=longest,
@@ -93,6 +93,9 @@ class Texts(Lazy):
             counts = self.encoded.facts[split]
             if problems := describe_left_out(counts, self._max_length):
                 log.warning("%s: %s", split, problems)
+            if shorter := counts.get("shorter_context"):
+                there = f"{shorter} of {counts['kept']} contexts are longer than the system reads"
+                log.warning("%s: %s; their farthest sentences are left out", split, there)
             if not counts["kept"]:
                 lost = f": {problems}" if problems else ""
                 raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair{lost}")
@@ -194,7 +197,7 @@ def describe_left_out(counts: Mapping[str, int], longest: int) -> str:
         "too_long": f"have more than {longest} subwords",
         "unreadable": "have no word on a side or are longer than the system reads",
     }
-    every = sum(counts.values())
+    every = sum(counts[n] for n in ("kept", *reasons))
     parts = [f"{counts[n]} of {every} pairs {why}" for n, why in reasons.items() if counts[n]]
     return " and ".join(parts) + (" and are left out" if parts else "")
 

@@ -179,10 +179,12 @@ def encode(
         context: which sentences stand around each sentence; see `concatenated`.
         splits: which.
         readable: subwords of source and target that the system can read; any number, if not given.
+            A context that is longer loses its farthest sentences.
 
     Returns:
-        For each split how many pairs were `kept`, how many were `too_long`, and how many are
-        `unreadable`: longer than the system reads, or without a word on a side.
+        For each split how many pairs were `kept`, how many were `too_long`, how many are
+        `unreadable`: longer than the system reads, or without a word on a side; and where there
+        are any, how many have a `shorter_context` than the configured one.
 
     Raises:
         XnmtError: a sentence of a corpus without markers holds one, named by split and number.
@@ -204,16 +206,33 @@ def encode(
                     before.clear()
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
-                source_before = [*source.in_front, *(x for x, _ in before)]
+                read = _nearest_readable([*before], pair_sides, context, readable)
+                if len(read) < len(before):
+                    counts[split]["shorter_context"] = counts[split].get("shorter_context", 0) + 1
+                source_before = [*source.in_front, *(x for x, _ in read)]
                 sides[0].write(concatenated(source_before, pair_sides[0], following))
-                sides[1].write(
-                    concatenated([y for _, y in before if context.target], pair_sides[1])
-                )
+                sides[1].write(concatenated([y for _, y in read if context.target], pair_sides[1]))
                 numbers.write(np.asarray([pair.number], dtype="<i8").tobytes())
                 # As encoded alone: separators are added for each sentence that it is a context of.
                 before.append(pair.sides)
                 counts[split]["kept"] += 1
     return counts
+
+
+def _nearest_readable(
+    before: Sequence[tuple[Tied, Tied]],
+    current: tuple[Tied, Tied],
+    context: Context,
+    readable: tuple[int, int] | None,
+) -> Sequence[tuple[Tied, Tied]]:
+    """Return as many of the nearest pairs before a pair as the system reads."""
+    # Each sentence before it is closed by a separator.
+    lengths_N2 = np.array([[len(side.ids) + 1 for side in pair] for pair in before]).reshape(-1, 2)
+    lengths_N2[:, 1] *= context.target
+    # From the nearest on; the longest first, so that dropping the farthest goes to the right.
+    behind_N2 = lengths_N2[::-1].cumsum(0)[::-1] + [len(side.ids) for side in current]
+    too_long_N = (behind_N2 > (readable or np.inf)).any(1)
+    return before[int(too_long_N.sum()) :]
 
 
 class _Pair(NamedTuple):
