@@ -29,6 +29,7 @@ METRICS = (
     "consistency",
     "contrastive",
     "coref_attention",
+    "cues",
     "erasure",
     "fidelity",
     "infidelity",
