@@ -27,6 +27,7 @@ METRICS = (
     "causes",
     "confidence",
     "consistency",
+    "context_use",
     "contrastive",
     "coref_attention",
     "cues",
