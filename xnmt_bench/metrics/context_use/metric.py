@@ -39,8 +39,9 @@ class ContextUse(SumMetric):
     A unit is a sentence, or examples of a suite that depend on each other; its sums are over words.
 
     Args:
-        suite: `documents` (the test sentences of the corpus), or a suite as `metric.cues.suite`.
-        data: the folder of a suite's files.
+        suite: `documents` (the test sentences of the corpus), `corpus` (its own sets), `scat` or
+            `disc_eval_mt`.
+        data: the folder that holds `scat/` and `pecore/`.
         samples: random contexts of each kind.
         draws: seed of random contexts.
         sentences: of the suite, from the first; null for all.

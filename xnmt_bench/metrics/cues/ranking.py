@@ -81,9 +81,14 @@ def judge_context(score_X: np.ndarray, marked_X: np.ndarray, k: int) -> dict[str
 
 def blind_scores(words: MarkedWords, seed: int) -> dict[str, np.ndarray]:
     """Return scores that ask no model, (N,): drawn at random, and the first words first."""
-    position_N = np.concatenate([-np.arange(len(rows)) for rows in lists_of(words)])
+    position_N = np.concatenate([first_first(len(rows)) for rows in lists_of(words)])
     drawn_N = np.random.default_rng(seed).random(len(words.list_N))
-    return {RANDOM: drawn_N, POSITION: position_N.astype(np.float64)}
+    return {RANDOM: drawn_N, POSITION: position_N}
+
+
+def first_first(count: int) -> np.ndarray:
+    """Return scores of so many words, of which the first has the greatest, (X,)."""
+    return np.arange(count, 0, -1, dtype=np.float64)
 
 
 def lists_of(words: MarkedWords) -> Iterator[np.ndarray]:
