@@ -66,7 +66,7 @@ def test_a_text_that_is_written_with_other_letters_is_refused():
      "<hon>a<hoff> <ho", "b <hof<hoff>", "a</hon>"],
 )  # fmt: skip
 def test_unbalanced_tags_are_refused(line):
-    with pytest.raises(ValueError, match="unbalanced tags|a broken tag"):
+    with pytest.raises(ValueError, match=r"unbalanced tags|a broken tag"):
         parse_tags(line, padded=True)
 
 
@@ -112,7 +112,7 @@ def test_bad_files_are_one_line(name, lines, problem, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     write_scat(tmp_path)
     (tmp_path / "highlighted.test.context.fr").unlink()
-    with pytest.raises(DataError, match="context.fr: no such file"):
+    with pytest.raises(DataError, match=r"context\.fr: no such file"):
         read_scat(tmp_path, same, same)
 
 

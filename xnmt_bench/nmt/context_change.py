@@ -25,11 +25,13 @@ class StepChanges:
             (Fernandes et al. 2023).
         kl_KT: Kullback-Leibler divergence of the second distribution from the first, in nats.
         changed_KT: whether the most probable id is another one.
+        right_KT: whether y_t is the most probable id in the first context.
     """
 
     log_ratio_KT: np.ndarray
     kl_KT: np.ndarray
     changed_KT: np.ndarray
+    right_KT: np.ndarray
 
 
 @torch.no_grad()
@@ -66,6 +68,7 @@ def compare_contexts(
             of_label_BT[first_K] - of_label_BT[second_K],
             torch.stack(kl),
             best_BT[first_K] != best_BT[second_K],
+            best_BT[first_K] == labels,
         )
         parts.append([x.cpu().numpy() for x in numbers])
     return StepChanges(*(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))

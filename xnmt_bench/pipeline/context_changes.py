@@ -61,8 +61,9 @@ def store_context_changes(
     """Return what contexts change at each word of the examples' targets; made if missing.
 
     The table has a row for each word and comparison: `example` (its index), `word` (`NO_WORD` is
-    EOS), `comparison` (its index), `log_ratio` and `kl`, sums over the word's ids, and `changed`:
-    whether the most probable id changes at one of them. Examples whose ids cannot be tied to words,
+    EOS), `comparison` (its index), `log_ratio` and `kl`, sums over the word's ids, `changed`:
+    whether the most probable id changes at one of them, and `right`: whether each of them is the
+    most probable one in the context. Examples whose ids cannot be tied to words,
     or are more than the system reads, have no row.
 
     Args:
@@ -178,22 +179,19 @@ def _compare(
         for ids, most in zip(sides, longest, strict=True)
     )
     if not readable or UNTIED in words_T or not words_T:
-        return _rows(example, np.zeros(0, dtype=np.int64), np.zeros((3, len(pairs), 0)))
-    numbers_KT = [np.zeros((len(pairs), len(words_T) + 1)) for _ in range(3)]
-    if len(contexts) > 1:  # a system that reads no context is not asked
-        changes = compare_contexts(model, contexts, pairs)
-        numbers_KT = [changes.log_ratio_KT, changes.kl_KT, changes.changed_KT.astype(np.float64)]
+        return _rows(example, np.zeros(0, dtype=np.int64), np.zeros((4, len(pairs), 0)))
+    changes = compare_contexts(model, contexts, pairs)
+    numbers_4KT = (changes.log_ratio_KT, changes.kl_KT, changes.changed_KT, ~changes.right_KT)
     # EOS is the last step, and of no word; a word without an id has no row.
     word_T = np.append(words_T, NO_WORD)
     word_X = np.unique(word_T)
     of_word_TX = (word_T[:, None] == word_X).astype(np.float64)
-    sums = np.stack([x_KT @ of_word_TX for x_KT in numbers_KT])
-    return _rows(example, word_X, sums)
+    return _rows(example, word_X, np.stack([x_KT @ of_word_TX for x_KT in numbers_4KT]))
 
 
-def _rows(example: int, word_X: np.ndarray, sums_3KX: np.ndarray) -> Columns:
-    _, count, words = sums_3KX.shape
-    log_ratio, kl, changed = sums_3KX.reshape(3, -1)
+def _rows(example: int, word_X: np.ndarray, sums_4KX: np.ndarray) -> Columns:
+    _, count, words = sums_4KX.shape
+    log_ratio, kl, changed, wrong = sums_4KX.reshape(4, -1)
     return {
         "example": np.full(count * words, example),
         "word": np.tile(word_X, count),
@@ -201,4 +199,5 @@ def _rows(example: int, word_X: np.ndarray, sums_3KX: np.ndarray) -> Columns:
         "log_ratio": log_ratio,
         "kl": kl,
         "changed": changed > 0,
+        "right": wrong == 0,
     }

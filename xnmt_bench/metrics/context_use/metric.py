@@ -73,6 +73,8 @@ class ContextUse(SumMetric):
         "kl": Bounds(0),
         "changed": Bounds(0, 1, of="words"),
         "helped": Bounds(0, 1, of="words"),
+        "right": Bounds(0, 1, of="words"),
+        "helped_right": Bounds(0, 1, of="right"),
     }
     columns = (
         Column.higher("p_cxmi", "P-CXMI", three_digits).means(
@@ -83,6 +85,12 @@ class ContextUse(SumMetric):
         ),
         Column("helped", "helped %", hundredths, interval=True).means(
             "share of the words that the context makes more probable"
+        ),
+        Column("helped_right", "helped, right words %", hundredths, interval=True).means(
+            "the same of the words that the system would say in its context"
+        ),
+        Column("right", "right %", hundredths, shown=False).means(
+            "share of the words whose subwords are each the most probable one in the context"
         ),
         Column("kl", "KL", "{:.3f}".format, interval=True).means(
             "divergence of the distribution without the context from the one with it, in nats"
@@ -160,8 +168,10 @@ class ContextUse(SumMetric):
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return means over words, and CXMI over sentences, which is of all words only."""
         words_R = sums_R["words"]
-        names = {"p_cxmi": "log_ratio", "helped": "helped", "kl": "kl", "changed": "changed"}
-        results = {name: ratio(sums_R[column], words_R) for name, column in names.items()}
+        names = ("helped", "right", "kl", "changed")
+        results = {name: ratio(sums_R[name], words_R) for name in names}
+        results["p_cxmi"] = ratio(sums_R["log_ratio"], words_R)
+        results["helped_right"] = ratio(sums_R["helped_right"], sums_R["right"])
         if "sentence_log_ratio" in sums_R:
             results["cxmi"] = ratio(sums_R["sentence_log_ratio"], sums_R["rows"])
         return results | {"words": words_R, "measured": sums_R["rows"]}
@@ -212,10 +222,13 @@ def sum_by_unit(
         sums_E = np.bincount(example_N[rows_N], values_N[rows_N], len(examples.examples))
         return sums_E / len(chosen)
 
+    right_N, helped_N = columns["right"], log_ratio_N > 0
     of_examples = {
         "words": total(np.ones(len(word_N)), in_part_N),
         "log_ratio": total(log_ratio_N, in_part_N),
-        "helped": total(log_ratio_N > 0, in_part_N),
+        "helped": total(helped_N, in_part_N),
+        "right": total(right_N, in_part_N),
+        "helped_right": total(right_N & helped_N, in_part_N),
         "kl": total(columns["kl"], in_part_N),
         "changed": total(columns["changed"], in_part_N),
     }
