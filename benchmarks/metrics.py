@@ -1,11 +1,12 @@
-"""What a row of erasure, soft erasure and infidelity costs beside a row of Base, in one run.
+"""What a row of erasure, soft erasure, infidelity and context use costs beside Base, in one run.
 
     python benchmarks/metrics.py --source test.de --target test.en   # minutes
     python benchmarks/metrics.py --sentences 8                       # toy sentences
 
-All three ask the system about changed sentences. A row is one such question about one decision;
-one of infidelity is about all decisions of a sentence, so that it costs as much as a long row of
-Base. The model is a Transformer with random weights. Seconds are processor time of one thread.
+All four ask the system about changed sentences. A row is one such question about one decision;
+one of infidelity or context use is about all decisions of a sentence, so that it costs as much as a
+long row of Base. Context-sensitive words (`cues`) cost two rows of context use a passage, cues
+what their explainer does. The model is a Transformer with random weights. Seconds are processor time of one thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -22,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.vocabulary.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.device import CPU
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges.masked import base_log_likelihoods
@@ -32,11 +34,13 @@ from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.metrics.soft.distances import distances
 from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.context_change import compare_contexts
 from xnmt_bench.rules.table import Rules
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 SAMPLES = 5  # of soft erasure
 ROWS = 50  # of infidelity
+RANDOM = 3  # contexts
 
 
 class Counted(Eraser):
@@ -123,6 +127,15 @@ def measure(model: NMTModel, split: EncodedSplit) -> dict[str, tuple[int, float]
             probabilities(model, batch, [erased_words(*pair, ROWS, 0)], "zero")
 
     measured["infidelity"] = (len(split) * ROWS, seconds(sample))
+
+    def compare() -> None:
+        for (before, _), (source, target) in pairwise(pairs):
+            # As many random contexts as by default, and one real one.
+            contexts = [[*before[:-1], SEPARATOR, *source]] * (1 + RANDOM)
+            read = [(source, target), *((ids, target) for ids in contexts)]
+            compare_contexts(model, read, [(1, 0), *((1, 2 + n) for n in range(RANDOM))])
+
+    measured["context use"] = ((len(split) - 1) * (2 + RANDOM), seconds(compare))
     return measured
 
 

@@ -20,6 +20,9 @@ from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.gold import read_pairs
 from xnmt_bench.corpora.suites.consistency.outputs import pairs, translations
 from xnmt_bench.corpora.suites.consistency.reading import read_suite
+from xnmt_bench.corpora.suites.context.disc_eval_mt import read_disc_eval_mt
+from xnmt_bench.corpora.suites.context.example import ExampleSet
+from xnmt_bench.corpora.suites.context.scat import read_scat
 from xnmt_bench.corpora.suites.contrastive.build import exchanges
 from xnmt_bench.corpora.suites.contrastive.published import read_groups
 from xnmt_bench.corpora.suites.contrastive.reading import read_sets
@@ -115,6 +118,16 @@ def groups_of_folder(path: Path) -> list[Any]:
     return [group for one_set in read_sets(str(path.parent)) for group in one_set.groups]
 
 
+def cued(read: Callable[..., list[ExampleSet]], above: int) -> Callable[[Path], list[Any]]:
+    """What reads a suite with cues, from a folder above a file of it."""
+    return lambda path: [e for s in read(path.parents[above], str, str) for e in s.examples]
+
+
+def disc_eval_mt(path: Path) -> list[Any]:
+    part = ["anaphora", "lexical-choice"].index(path.stem)
+    return list(read_sets("disc_eval_mt", str(path.parents[1]))[part].groups)
+
+
 def mt_gender(path: Path) -> list[Any]:
     key = read_key(path.with_name("answers.key.csv"), KEY_COLUMNS)
     return list(read_mt_gender(path, key).answers.items())
@@ -140,6 +153,8 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
     "annotated.csv": (read_annotated, 4),
     "suite_outputs.txt": (suite_outputs, 5),
     "scores.txt": (INPUT_READERS["scores"]["text"], 5),
+    "cti.tsv": (lambda path: INPUT_READERS["scores"]["pecore"](path).marked_N, 3),
+    "cci.tsv": (lambda path: INPUT_READERS["relevance"]["pecore"](path).marked_N, 4),
     "source.txt": (INPUT_READERS["outputs"]["text"], 1),
     "target.txt": (INPUT_READERS["outputs"]["text"], 1),
     "nematus.txt": (dump("nematus"), 1),
@@ -158,6 +173,13 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
     "contrapro/contrapro.text.en": (groups_of_folder, 2),
     "contrapro/contrapro.text.de": (groups_of_folder, 2),
     "contrapro/contrapro.context.en": (groups_of_folder, 2),
+    "disc_eval_mt/anaphora.json": (disc_eval_mt, 2),
+    "disc_eval_mt/lexical-choice.json": (disc_eval_mt, 1),
+    "scat/highlighted.test.en": (cued(read_scat, 0), 2),
+    "scat/highlighted.test.fr": (cued(read_scat, 0), 2),
+    "scat/highlighted.test.context.en": (cued(read_scat, 0), 2),
+    "scat/highlighted.test.context.fr": (cued(read_scat, 0), 2),
+    "pecore/processed_examples/disc_eval_mt-anaphora-made.tsv": (cued(read_disc_eval_mt, 2), 2),
     "groups.txt": (read_groups, 1),
     "exchanged.tsv": (exchanges, 2),
     "winomt/en.txt": (suite("winomt"), 4),
@@ -176,7 +198,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with every example as a file."""
     for name, text in read_examples().items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     exec(read_examples()[ARRAY], {})
@@ -252,6 +274,14 @@ def test_a_possible_link_is_not_sure(folder):
         ("annotated.csv", "old .,1,0", "old .,2,0", "repetitions: '2' is neither 0 nor 1"),
         ("suite_outputs.txt", "the cook", "the chef", "suite_outputs.txt:3: the source is"),
         ("scores.txt", "-0.5", "inf", "scores.txt:5: inf is not a finite number"),
+        ("cti.tsv", "1\t0\t", "1\t1\t", "cti.tsv:4: rows are out of step"),
+        ("scat/highlighted.test.fr", "Tu <p>l'</p>as vu ?\n", "", "fr:1: rows are out of step"),
+        (
+            "pecore/processed_examples/disc_eval_mt-anaphora-made.tsv",
+            "<p>Ils</p>",
+            "Ils",
+            "made.tsv:2: a text without a <p> tag",
+        ),
         ("plain.jsonl", '"true": 1', '"true": 2', "plain.jsonl:2: the true variant is number 2"),
         ("plain.jsonl", '"unit"', '"units"', "plain.jsonl:5: units"),
         ("voita.json", "_eos Können", "Können", "variant 1 has 1 sentences, the source 2"),

@@ -28,7 +28,7 @@ from xnmt_bench.schema import check
 
 JUDGES = "base,own,evalx,kl,base_tuned,base_swapped,evalx_states"
 OF_EXPLAINERS = "fidelity,quality,aer,confidence,causes,erasure,infidelity,soft,student,robustness"
-IN_CONTEXT = "contrastive,antecedent,coref_attention,quality,repetition"
+IN_CONTEXT = "contrastive,antecedent,coref_attention,quality,repetition,context_use,cues"
 TINY = ["nmt.sizes.dimension=16", "nmt.sizes.feed_forward=16", "nmt.sizes.layers=1",
         "nmt.sizes.heads=2", "nmt.training.max_epochs=2", "nmt.training.batch_tokens=600",
         "corpus.subwords.source_size=300", "corpus.subwords.target_size=300"]  # fmt: skip
@@ -67,6 +67,7 @@ WITH_FILES = (
     *("nmt.training.markers",),
     *("metric.consistency.data", "metric.consistency.learn_from", "metric.consistency.resolver"),
     *("metric.consistency.suite", "metric.consistency.language", "metric.contrastive.sets"),
+    *("metric.context_use.data", "metric.cues.data", "metric.cues.suite"),
     *("metric.consistency.morphology", "nmt.initial", "nmt.corpus", "nmt.divide_and_rule"),
     *("corpus.training.root", "corpus.training.source_language", "metric.aer.symmetrisation"),
     *("corpus.training.target_language", "corpus.training.splits.test", "nmt.architecture"),
@@ -108,6 +109,7 @@ OTHER = {
     "metric.confidence.unit": "words",
     "metric.confidence.show": 0,
     "metric.contrastive.ties": "first",
+    "metric.context_use.suite": "corpus",
     "metric.coref_attention.morphology": "german_nouns",
     "metric.consistency.links": "rule",
     "metric.erasure.shares": [0.1, 0.5],

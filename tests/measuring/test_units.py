@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from xnmt_bench.errors import StoreError
-from xnmt_bench.measuring.units import Bounds, Units, by_unit, common
+from xnmt_bench.measuring.units import Bounds, Units, by_unit, common, side_by_side
 from xnmt_bench.parquet import write_table
 
 
@@ -141,3 +141,12 @@ def test_rows_are_summed_by_their_unit():
         "y": [0, 2],
         "rows": [1, 3],
     }
+
+
+def test_rows_of_a_unit_stand_side_by_side():
+    numbers = np.array([4, 1, 4, 4])
+    tables = side_by_side(numbers, np.array([1, 4]), {"x": np.array([1.0, 2, 3, 4])})
+    expected = {"x0": [2, 1], "x1": [np.nan, 3], "x2": [np.nan, 4]}
+    assert list(tables) == list(expected)
+    for name, column in expected.items():
+        np.testing.assert_array_equal(tables[name], column)

@@ -12,6 +12,7 @@ from xnmt_bench.lazy import Lazy
 
 if TYPE_CHECKING:
     from xnmt_bench.corpora.exchange.substitutes import BothSides
+    from xnmt_bench.corpora.suites.context.example import ExampleSet
     from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 
 Split = Literal["train", "valid", "test"]
@@ -149,6 +150,10 @@ class Corpus(Lazy, ABC):
 
     def contrastive(self, split: Split) -> list[ContrastiveSet]:
         """Return the corpus's own contrastive sets of a split; empty for none."""
+        return []
+
+    def cued(self, split: Split) -> list[ExampleSet]:
+        """Return the corpus's own sets of passages with cues in a split; empty for none."""
         return []
 
     def vocabulary_corpus(self) -> Corpus:

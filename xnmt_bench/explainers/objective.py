@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from xnmt_bench.corpora.vocabulary.subwords import EOS, PAD, SEPARATOR, current_start
 from xnmt_bench.device import Room
 from xnmt_bench.errors import NotApplicable, XnmtError
-from xnmt_bench.explainers.base import Explainer, Relevance, require_labels
+from xnmt_bench.explainers.base import Explainer, Relevance, decide, require_labels
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Forced
 from xnmt_bench.options import Count, Natural
 
 Of = Literal["probability", "log_probability", "logit"]
-Foil = Literal["second", "gold"] | Natural
+Foil = Literal["second", "gold", "without_context"] | Natural
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class Objective:
     Attributes:
         of: the label's probability, its logarithm, or its logit.
         foil: `second`, the most probable word but the label; `gold`, the target's own word, whose
-            number is the label's in steps where the two are one; an id, that word in each step;
-            None for none.
+            number is the label's in steps where the two are one; `without_context`, what the model
+            says in that step without the sentences around the current one (Sarti et al. 2024); an
+            id, that word in each step; None for none.
     """
 
     of: Of = "probability"
@@ -58,6 +61,8 @@ class Objective:
             return labels_BT[..., None]
         if self.foil == "gold":
             return torch.stack([labels_BT, batch.target_BT], dim=-1)
+        if self.foil == "without_context":
+            return torch.stack([labels_BT, _without_context(model, batch, labels_BT)], dim=-1)
         if self.foil != "second":
             if self.foil >= len(model.target_subwords):
                 raise XnmtError(
@@ -91,13 +96,32 @@ class Objective:
         return log_p if self.of == "log_probability" else log_p.exp()
 
 
+def _without_context(model: NMTModel, batch: Batch, labels_BT: Tensor) -> Tensor:
+    """Return what the model chooses without context, (B, T); a context's own steps stay labels."""
+    pairs = []
+    # A prompt's examples stand before the context, and are part of the task.
+    examples = len(model.source_subwords.in_front)
+    for source_S, target_T in zip(batch.on_host.source_BS, batch.on_host.target_BT, strict=True):
+        ends = np.flatnonzero(source_S == SEPARATOR) + 1
+        front = ends[examples - 1] if examples else 0
+        start, stop = ends[-1] if len(ends) else 0, np.flatnonzero(source_S == EOS)[0] + 1
+        now_T = target_T[current_start(target_T) :]
+        pairs.append(([*source_S[:front], *source_S[start:stop]], now_T[now_T != PAD]))
+    alone, _ = decide(model, model.collate(pairs))
+    foils_BT = labels_BT.clone()
+    # Row by row the same steps, which begin elsewhere in a concatenation.
+    foils_BT[batch.current_BT] = require_labels(alone)[alone.target_mask_BT]
+    return foils_BT
+
+
 class ObjectiveExplainer(Explainer):
     """Base of explainers of an objective, which compute as much at once as there is room for.
 
     Args:
         of: what is explained: the label's probability, its logarithm or its logit.
         foil: whose number is subtracted: `second`, the most probable word but the label; `gold`,
-            the target's own word; None for none.
+            the target's own word; `without_context`, what the model says without its context; an
+            id; None for none.
         positions: of the decoder, computed in one pass. It bounds memory and changes no result.
 
     Attributes:

@@ -181,3 +181,28 @@ def by_unit(
     number_U, member_N = np.unique(numbers_N, return_inverse=True)
     sums = {name: np.bincount(member_N, column) for name, column in columns.items()}
     return number_U, sums | {"rows": np.bincount(member_N)}
+
+
+def side_by_side(
+    numbers_N: np.ndarray, number_U: np.ndarray, columns: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the rows of each unit side by side, NaN where a unit has no more of them.
+
+    Args:
+        numbers_N: the unit of each row.
+        number_U: the units, ascending.
+        columns: of the rows, (N,), by the beginning of their names.
+
+    Returns:
+        Columns (U,) of the units' first rows, `name0`, of their second ones, `name1`, and so on.
+    """
+    order_N = np.argsort(numbers_N, kind="stable")
+    unit_N = np.searchsorted(number_U, numbers_N[order_N])
+    # How many rows of the same unit stand before each.
+    place_N = np.arange(len(unit_N)) - np.searchsorted(unit_N, unit_N)
+    tables: dict[str, np.ndarray] = {}
+    for name, column_N in columns.items():
+        values_UM = np.full((len(number_U), int(place_N.max(initial=-1)) + 1), np.nan)
+        values_UM[unit_N, place_N] = column_N[order_N]
+        tables |= {f"{name}{place}": values_U for place, values_U in enumerate(values_UM.T)}
+    return tables

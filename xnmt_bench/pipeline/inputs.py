@@ -11,6 +11,7 @@ import numpy as np
 
 from xnmt_bench.code_hash import code_hash
 from xnmt_bench.corpora.formats.annotated import read_annotated
+from xnmt_bench.corpora.formats.pecore import read_cues, read_sensitivity
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import present, text_lines
 from xnmt_bench.dumps import Dump
@@ -47,15 +48,15 @@ def _relevance(path: Path) -> list[SentenceRelevance]:
     return list(relevance(path, "test"))
 
 
-RULES, ANNOTATED = "rules", "annotated"
+RULES, ANNOTATED, PECORE = "rules", "annotated", "pecore"
 # By input_file and format, what reads it.
 READERS: dict[str, dict[str, Callable[[Path], Any]]] = {
     "outputs": {
         "text": lambda path: list(_texts(path)),
         ANNOTATED: lambda path: [row.translation for row in read_annotated(path)],
     },
-    "scores": {"text": _numbers},
-    "relevance": {RULES: _relevance},
+    "scores": {"text": _numbers, PECORE: read_sensitivity},
+    "relevance": {RULES: _relevance, PECORE: read_cues},
 }
 
 
@@ -122,7 +123,7 @@ class InputFile:
         read["options"] = {"format": self.format, **self.reading}
         if reference := self.reading.get("reference"):
             read["options"]["reference"] = file_hash(present(Path(reference)))
-        if self.kind == "relevance" and self.format != RULES:
+        if self.format not in READERS[self.kind]:
             # A reader that was mended reads the same bytes otherwise.
             read["code"] = code_hash(load("dumps", self.format))
         return fingerprint(read)
@@ -133,12 +134,12 @@ class InputFile:
 
     @property
     def dump(self) -> Dump[Any] | None:
-        """What reads another tool's dump; None where it is this project's relevance.
+        """What reads another tool's dump; None where it is no dump.
 
         Raises:
             XnmtError: a further file is missing, or one too many.
         """
-        if self.kind != "relevance" or self.format == RULES:
+        if self.format in READERS[self.kind]:
             return None
         return load("dumps", self.format)(self.path, **self.beside)
 

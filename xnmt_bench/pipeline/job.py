@@ -26,7 +26,7 @@ from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decisions import Decisions
 from xnmt_bench.pipeline.doubts import about_pairs, about_texts
 from xnmt_bench.pipeline.explained import EVALUATED, Explained, Relevances
-from xnmt_bench.pipeline.inputs import READERS, InputFile
+from xnmt_bench.pipeline.inputs import PECORE, READERS, InputFile
 from xnmt_bench.pipeline.off_words import shares_off_words
 from xnmt_bench.pipeline.outputs import Outputs, Translations
 from xnmt_bench.pipeline.settings import Settings, read_settings
@@ -217,6 +217,8 @@ class Job(Lazy):
             DataError: the file has not one number a pair.
         """
         if input_file := self.input_file("scores"):
+            if input_file.format == PECORE:
+                raise NotApplicable("scores.format=pecore has scores of tokens, not of targets")
             numbers: np.ndarray = input_file.read()
             input_file.counted(len(numbers), len(pairs), "pairs to be scored")
             return numbers if self.settings.scores.higher_is_better else -numbers
@@ -323,6 +325,8 @@ class Job(Lazy):
             if input_file.dump is not None:
                 problem = f"relevance.format={input_file.format} has weights of source words only"
                 raise NotApplicable(f"{problem}; this needs the prefix too")
+            if input_file.format == PECORE:
+                raise NotApplicable("relevance.format=pecore has scores of contexts only")
             return Relevances(input_file.fingerprint, input_file.read)
         explained, scenario = self._decided(scenario, corpus, targets)
         return explained.relevance(scenario, source_alone, split)

@@ -10,10 +10,10 @@ from support.configurations import DISCOURSE, configure
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.measuring.bootstrap import Draws, score
 from xnmt_bench.measuring.measurement import read, write
-from xnmt_bench.measuring.units import Units, by_unit
+from xnmt_bench.measuring.units import Units, by_unit, side_by_side
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
-from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT, side_by_side
+from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.pipeline.job import Job
 

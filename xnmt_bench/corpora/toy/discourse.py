@@ -11,14 +11,24 @@ which anything differs, is right in exactly 1/n of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import count
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import count, product
 from typing import Any
 
-from xnmt_bench.corpora.sentence import Split, lang_pair
+from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.sentence import SIDES, Split, lang_pair
+from xnmt_bench.corpora.suites.context.example import SENSITIVE, Example, ExampleSet
 from xnmt_bench.corpora.suites.contrastive.group import Antecedent, ContrastiveSet, Group, Variant
-from xnmt_bench.corpora.toy.grammar import Clause, Ellipsis, NounPhrase, Phrase, Property
+from xnmt_bench.corpora.toy.grammar import (
+    Clause,
+    Ellipsis,
+    NounPhrase,
+    Phrase,
+    Property,
+    Word,
+)
 from xnmt_bench.corpora.toy.lexicon import Dice, Noun, Verb, lexicon
 from xnmt_bench.corpora.toy.sentences import STOP, ToyCorpus
 from xnmt_bench.options import Count, Seed, Text
@@ -77,31 +87,111 @@ class ToyDiscourse(ToyCorpus):
             sets.append(ContrastiveSet(f"{self.name} {topic}", lang_pair(self), groups, True))
         return sets
 
-    def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
-        """Yield the groups of one sentence, each with the context that makes a variant true."""
-        unit, pronouns = f"{split} {topic} {distance} {number}", topic == "pronouns"
+    def cued(self, split: Split) -> list[ExampleSet]:
+        """Return a set a topic: the true translations of its contrastive set, with exact cues.
+
+        Context-sensitive are the words at which a translation parts from one of its variants: what
+        follows from an earlier word, such as the verb from `du`, needs no context. Cues are the
+        words in which its context differs from one of theirs. Of pronouns only the noun that they
+        refer to, with its article, decides.
+        """
+        sets = []
+        for topic in TOPICS:
+            examples = list[Example]()
+            families = product(range(1, WINDOW + 1), range(self._families))
+            for unit, (distance, number) in enumerate(families):
+                family = self._draw(split, topic, distance, number)
+                examples += _examples(topic, unit, distance, family)
+            sets.append(ExampleSet(f"{self.name} {topic}", lang_pair(self), examples, True))
+        return sets
+
+    def _draw(self, split: Split, topic: str, distance: int, number: int) -> list[Variation]:
+        """Return the sentences of a family."""
         # Dice of its own: a family's words do not depend on how many there are.
-        words = Words(Dice(KIND, self._seed, "sets", unit))
+        words = Words(Dice(KIND, self._seed, "sets", _unit(split, topic, distance, number)))
         # The same sentences decide nothing in every variant, so that only the cue differs.
         fillers = [words.filler() for _ in range(WINDOW - 1)]
-        pairs = list(words.family(topic))
-        variants = [probe.texts[1] for _, probe in pairs]
-        for true, (cue, probe) in enumerate(pairs):
+        family = []
+        for cue, probe in words.family(topic):
             context = [*fillers]
             context.insert(WINDOW - distance, cue)  # so far before the current sentence
-            sources, targets = zip(*(phrase.texts for phrase in context), strict=True)
+            family.append(Variation(context, probe))
+        return family
+
+    def _family(self, split: Split, topic: str, distance: int, number: int) -> Iterator[Group]:
+        """Yield the groups of one sentence, each with the context that makes a variant true."""
+        pronouns, family = topic == "pronouns", self._draw(split, topic, distance, number)
+        variants = [variation.probe.texts[1] for variation in family]
+        for true, variation in enumerate(family):
+            sources, targets = variation.context_texts
             yield Group(
-                probe.texts[0],
+                variation.probe.texts[0],
                 tuple(Variant(text, targets) for text in variants),
                 true,
                 sources,
                 distance=distance,
-                unit=unit,
+                unit=_unit(split, topic, distance, number),
                 pronoun=PRONOUNS[true] if pronouns else "",
                 antecedent=Antecedent(distance, tuple(sources[-distance].split(" is ")[0].split()))
                 if pronouns
                 else None,
             )
+
+
+def _unit(split: Split, topic: str, distance: int, number: int) -> str:
+    return f"{split} {topic} {distance} {number}"
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One context of a family, and the sentence as it is translated there."""
+
+    context: Sequence[Phrase]
+    probe: Phrase
+
+    @property
+    def context_texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The sentences of the context, of source and target."""
+        sources, targets = zip(*(phrase.texts for phrase in self.context), strict=True)
+        return sources, targets
+
+
+def _examples(
+    topic: str, unit: int, distance: int, family: Sequence[Variation]
+) -> Iterator[Example]:
+    """Yield a family's true translations with the words that decide them."""
+    place = WINDOW - distance
+    for variation in family:
+        others = [other for other in family if other is not variation]
+        parting = (_parting(variation.probe.target, other.probe.target) for other in others)
+        tags = {SENSITIVE: frozenset(parting)}
+        cue, cues = variation.context[place], {}
+        for side in SIDES:
+            words = getattr(cue, side)
+            decisive = _differing(words, [getattr(other.context[place], side) for other in others])
+            if topic == "pronouns":  # the rest of the sentence differs too, and decides nothing
+                decisive = frozenset(n for n in decisive if words[n].mention)
+            cues[side] = frozenset((place, word) for word in decisive)
+        sources, targets = variation.context_texts
+        passage = Passage(*variation.probe.texts, sources, targets)
+        yield Example(unit, unit, passage, tags, cues)
+
+
+def _parting(words: Sequence[Word], other: Sequence[Word]) -> int:
+    """Return the place of the first word that is not the other sentence's."""
+    pairs = enumerate(zip(words, other, strict=False))
+    return next(n for n, (first, second) in pairs if first.text != second.text)
+
+
+def _differing(words: Sequence[Word], others: Sequence[Sequence[Word]]) -> frozenset[int]:
+    """Return the places of words that are not in one of some other sentences."""
+    texts, differing = [word.text for word in words], set[int]()
+    for other in others:
+        blocks = SequenceMatcher(None, texts, [w.text for w in other], False).get_matching_blocks()
+        differing |= {*range(len(texts))}.difference(
+            *(range(block.a, block.a + block.size) for block in blocks)
+        )
+    return frozenset(differing)
 
 
 class Words:

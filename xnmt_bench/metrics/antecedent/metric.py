@@ -15,7 +15,7 @@ from xnmt_bench.corpora.suites.contrastive.reading import as_read, find_sets
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import EXPLAINED, Evidence, PlannedRow
 from xnmt_bench.measuring.metric import Column, Further, Key, Metric, count, hundredths, ratio
-from xnmt_bench.measuring.units import Bounds, Units, by_unit
+from xnmt_bench.measuring.units import Bounds, Units, by_unit, side_by_side
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
 from xnmt_bench.nmt.comparing import compare, parts
@@ -136,25 +136,6 @@ class AntecedentWeight(Metric):
             "slope": slope(*decisions, weights_RU[:, unit_D]),
             "groups": sums["rows"],
         }
-
-
-def side_by_side(
-    unit_G: np.ndarray, unit_U: np.ndarray, columns: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Return each unit's decisions side by side: columns (U,) of the first, the second and so on.
-
-    NaN where a unit has no more of them.
-    """
-    row_G = np.searchsorted(unit_U, unit_G)
-    # How many groups of the same unit stand before each.
-    before = np.array([(row_G[:g] == row).sum() for g, row in enumerate(row_G)])
-    tables = {}
-    for name, column_G in columns.items():
-        for place in range(int(before.max()) + 1):
-            values = np.full(len(unit_U), np.nan)
-            values[row_G[before == place]] = column_G[before == place]
-            tables[f"{name}{place}"] = values
-    return tables
 
 
 class MeasuredSet:

@@ -6,48 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
 
-from xnmt_bench.corpora.passage import nearest
-from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
+from xnmt_bench.corpora.passages import PassageCorpus
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.corpora.view import CorpusView
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
-from xnmt_bench.store import fingerprint
 from xnmt_bench.words.pieces import as_shares, count_through, significant, to_words
-
-
-class PassageCorpus(CorpusView):
-    """A test split of documents: a group's context sentences, then its current sentence.
-
-    Where source and target have unlike numbers of context sentences, the nearest that both have.
-    """
-
-    def __init__(self, corpus: Corpus, groups: Sequence[Group]) -> None:
-        super().__init__(corpus)
-        self._groups = groups
-
-    def sentences(self, split: Split) -> Iterator[Sentence]:
-        """Yield the documents, one a group."""
-        for number, group in enumerate(self._groups):
-            true = group.variants[group.true]
-            count = min(len(group.source_context), len(true.context))
-            sources = (*nearest(group.source_context, count), group.source)
-            targets = (*nearest(true.context, count), true.text)
-            for position, (source, target) in enumerate(zip(sources, targets, strict=True)):
-                # A document for each group, so that no context reaches into another group.
-                yield Sentence(source, target, str(number), position)
-
-    def recipe(self) -> dict[str, Any]:
-        """Return the sentences themselves."""
-        texts = [(s.source, s.target, s.document) for s in self.sentences("test")]
-        return {"kind": "passages", "texts": fingerprint({"sentences": texts})}
 
 
 @dataclass(frozen=True)
@@ -76,7 +45,8 @@ class AntecedentWeights:
 
     def __init__(self, job: Job, contrastive_set: ContrastiveSet) -> None:
         self._job, self.groups = job, contrastive_set.groups
-        self.corpus = PassageCorpus(job.corpus, contrastive_set.groups)
+        true = [group.passages()[group.true] for group in contrastive_set.groups]
+        self.corpus = PassageCorpus(job.corpus, true)
 
     @cached_property
     def texts(self) -> Texts:

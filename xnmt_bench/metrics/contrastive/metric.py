@@ -51,10 +51,10 @@ class Contrastive(SumMetric):
     groups, of right ones, and of what chance gives.
 
     Args:
-        sets: `corpus` (the corpus's own), `voita`, `contrapro`, `build` (made from the corpus's
-            test documents), or paths of files, behind their languages where a file does not say
-            them: `en-fr:FILE`.
-        data: the folder that holds `voita/` and `contrapro/`.
+        sets: `corpus` (the corpus's own), `voita`, `contrapro`, `disc_eval_mt`, `build` (made from
+            the corpus's test documents), or paths of files, behind their languages where a file
+            does not say them: `en-fr:FILE`.
+        data: the folder that holds `voita/`, `contrapro/` and `disc_eval_mt/`.
         groups: a file with the numbers of the groups that are compared, one a line, of one set.
         lowercase: the sets are read in small letters.
         normalise: a score is the mean over the variant's ids, not their sum.

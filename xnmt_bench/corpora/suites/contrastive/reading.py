@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.sentence import Corpus, Split, lang_pair, languages
 from xnmt_bench.corpora.suites.contrastive.build import build
+from xnmt_bench.corpora.suites.contrastive.disc_eval_mt import read_disc_eval_mt
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.corpora.suites.contrastive.plain import read_plain
 from xnmt_bench.corpora.suites.contrastive.published import (
@@ -27,7 +28,8 @@ VOITA: dict[Split, tuple[str, ...]] = {
     "test": ("deixis_test", "lex_cohesion_test", "ellipsis_infl", "ellipsis_vp"),
 }
 VOITA_PAIR = "en-ru"
-NAMES = ("voita", "contrapro")
+DISC_EVAL_MT = "disc_eval_mt"
+NAMES = ("voita", "contrapro", DISC_EVAL_MT)
 OWN, BUILT = "corpus", "build"  # sets that are in no file
 ENTRY = re.compile(r"([^\s:/-]+-[^\s:/]+):(.+)")  # languages, and what they are of
 
@@ -63,8 +65,8 @@ def find_sets(
         # Before the next name: an empty set would vanish among the others.
         if not sets:
             raise XnmtError(
-                f"corpus {corpus.name} has no contrastive sets; name voita, contrapro, build or a "
-                "file"
+                f"corpus {corpus.name} has no contrastive sets; name voita, contrapro, "
+                "disc_eval_mt, build or a file"
             )
         all_sets += sets
     return all_sets
@@ -94,9 +96,9 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
     """Return the sets of a name or a path.
 
     Args:
-        name: `voita` or `contrapro`, in the folder of that name in `data`; or the path of a file
-            in either's format or in the plain form, or of ContraPro's folder. A file that does not
-            say its languages has them before its path: `en-fr:FILE`.
+        name: `voita`, `contrapro` or `disc_eval_mt`, in the folder of that name in `data`; or the
+            path of a file in Voita's or ContraPro's format or in the plain form, or of ContraPro's
+            folder. A file that does not say its languages has them before its path: `en-fr:FILE`.
         data: a folder.
         split: what it is for, where a published set has parts.
 
@@ -116,8 +118,10 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
             )
         folder = Path(data) / name
         # To stop a training by the test set would spoil the test.
-        if name == "contrapro" and split != "test":
-            raise XnmtError("contrapro has no validation set; name the path of another set")
+        if name != "voita" and split != "test":
+            raise XnmtError(f"{name} has no validation set; name the path of another set")
+        if name == DISC_EVAL_MT:
+            return read_disc_eval_mt(folder)
         if name == "contrapro":
             return [from_folder(folder, pair)]
         return [_read_json(_packed(folder / part), pair or VOITA_PAIR) for part in VOITA[split]]

@@ -1,0 +1,159 @@
+"""Cues by a system: contexts, relevance of their words, and rows of known explanations."""
+
+import numpy as np
+import pytest
+
+from support.configurations import configure, overrides
+from xnmt_bench.corpora.suites.context.example import SENSITIVE
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.metrics.cues import Cues
+from xnmt_bench.metrics.cues.contexts import RELEVANCE, SAME_WORD, SensitiveWords
+from xnmt_bench.metrics.cues.metric import CUES, WORDS
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.extract import GOLDEN
+
+FAMILIES = 2
+SETS = ("address", "names", "pronouns", "ellipsis")
+
+
+def discourse(transformer, sentences=3, store=None, **context):
+    """Generated documents, read by a system that was not trained on them."""
+    places = [f"nmt.context.{name}={value}" for name, value in context.items()]
+    changes = [*overrides("transformer"), "corpus=toy_discourse", f"corpus.families={FAMILIES}",
+               f"nmt.context.sentences={sentences}", "explainer=gradient_norm", *places,
+               f"store={store or transformer.settings.store}"]  # fmt: skip
+    job = Job(configure(*changes))
+    job.system.use(transformer.system.model)
+    vars(job.system)["subwords"] = transformer.system.model.vocabularies
+    return job
+
+
+def rows_of(job, metric=None):
+    """The numbers of each row, without what names the system, which would be trained for it."""
+    metric, rows = metric or Cues(), {}
+    for planned in metric.measure(job):
+        where = tuple(planned.keys[name] for name in ("corpus", "step", "side", "explainer"))
+        try:
+            evidence = planned.make()
+        except NotApplicable as error:
+            rows[where] = str(error)
+            continue
+        weights = np.ones((1, len(evidence.units)))
+        scores = metric.score(evidence.units, weights)
+        rows[where] = {name: float(value[0]) for name, value in scores.items()}
+    return rows
+
+
+def test_contexts_are_the_words_that_the_system_reads(transformer):
+    job = discourse(transformer)
+    [*_, pronouns, _] = job.corpus.cued("test")
+    words = SensitiveWords(job, pronouns)
+    for side in ("source", "target"):
+        contexts = list(words.contexts(side))
+        assert len(contexts) == len(pronouns.examples) == 9 * FAMILIES
+        for context in contexts:
+            example = pronouns.examples[context.example]
+            sentences = getattr(example.passage, f"{side}_context")
+            assert context.words == tuple(" ".join(sentences).split())
+            assert context.cue_X.sum() == len(example.cues[side])
+            assert {context.word} == example.tags[SENSITIVE]
+    near = SensitiveWords(discourse(transformer, read=1), pronouns)
+    for context in near.contexts("source"):
+        example = pronouns.examples[context.example]
+        assert context.words == tuple(example.passage.source_context[-1].split())
+        assert context.cue_X.any() == (next(iter(example.cues["source"]))[0] == 2)
+
+
+def test_relevance_is_that_of_the_words_pieces_at_the_sensitive_word(transformer):
+    """By hand: ids cut at separators, words counted by their marks."""
+    job = discourse(transformer)
+    examples = job.corpus.cued("test")[3]
+    words = SensitiveWords(job, examples)
+    by_number = {r.number: r for r in job.relevance(GOLDEN, corpus=words.corpus, source_alone=True)}
+    split, vocabularies = words.texts.split("test"), job.system.model.vocabularies
+    marked = {side: words.marked(side, RELEVANCE) for side in ("source", "target")}
+    lists = {side: 0 for side in marked}
+    for side in marked:
+        for context in words.contexts(side):
+            relevance = by_number[words.number_of_example[context.example]]
+            ids = [side_ids.tolist() for side_ids in split.ids(relevance.number)]
+            target = ids[1]
+            start = len(target) - target[::-1].index(SEPARATOR)
+            of_now = vocabularies[1].words(target[start:-1])
+            steps = [start + n for n, word in enumerate(of_now) if word == context.word]
+            phi = relevance.source_TS if side == "source" else relevance.prefix_TT
+            expected, sentence = [], []
+            for place, i in enumerate(ids[side == "target"]):
+                if i in (SEPARATOR, EOS):
+                    numbers = vocabularies[side == "target"].words([j for j, _ in sentence])
+                    of_words = np.zeros(max(numbers) + 1)
+                    for (_, at), number in zip(sentence, numbers, strict=True):
+                        of_words[number] += np.mean([phi[t - relevance.first, at] for t in steps])
+                    expected.append(of_words)
+                    sentence = []
+                else:
+                    sentence.append((i, place))
+            found = marked[side].scores[RELEVANCE][marked[side].list_N == lists[side]]
+            np.testing.assert_allclose(found, np.concatenate(expected[:-1]), rtol=1e-5)
+            lists[side] += 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_explainer_that_names_the_cues_is_right_and_its_opposite_wrong(
+    transformer, monkeypatch, tmp_path, sign
+):
+    job = discourse(transformer, store=tmp_path)
+    monkeypatch.setattr(SensitiveWords, "_relevance", lambda self, c, _: sign * c.cue_X * 1.0)
+    for (corpus, step, side, explainer), row in rows_of(job, Cues(k=20)).items():
+        topic = corpus.split()[-1]
+        if step == WORDS or explainer != "gradient_norm":
+            continue
+        if side == "source" and topic in SETS[:2]:  # only the translation tells
+            assert row == "no context that is read has both cues and other words"
+        elif sign > 0:
+            assert (row["average_precision"], row["recall"], row["dot"]) == (1, 1, 1)
+            assert row["ranked"] == 3 * FAMILIES * {"pronouns": 3, "ellipsis": 4}.get(topic, 2)
+        else:
+            assert row["average_precision"] < row["chance"] and row["dot"] == 0
+
+
+def test_a_system_without_a_context_is_at_the_base_rate_and_explains_nothing(transformer):
+    rows = rows_of(discourse(transformer, sentences=0))
+    for (_, step, _, explainer), row in rows.items():
+        if step == CUES:
+            assert row == "the system reads no context"
+        elif explainer in ("KL", "abs(P-CXMI)", "changed"):
+            assert row["average_precision"] == pytest.approx(row["chance"])
+            assert row["f1"] == 0
+
+
+def test_words_of_translations_are_ranked_by_what_the_context_changes(transformer):
+    job = discourse(transformer)
+    rows = rows_of(job)
+    for topic, examples in zip(SETS, job.corpus.cued("test"), strict=True):
+        row = rows[f"toy_discourse {topic}", WORDS, "", "KL"]
+        words = [len(example.passage.target.split()) for example in examples.examples]
+        tagged = [len(example.tags[SENSITIVE]) for example in examples.examples]
+        assert row["ranked"] == sum(words)
+        assert row["chance"] == pytest.approx(sum(tagged) / sum(words))
+
+
+def test_same_word_points_at_what_the_current_sentence_says_again(transformer):
+    job = discourse(transformer)
+    names = job.corpus.cued("test")[1]
+    marked = SensitiveWords(job, names).marked("target", SAME_WORD)
+    assert set(marked.scores[SAME_WORD]) == {0, 1}
+    # A name's cue is the same name.
+    assert (marked.scores[SAME_WORD][marked.marked_N] == 1).all()
+
+
+def test_a_suite_without_marked_words_is_refused(transformer):
+    with pytest.raises(XnmtError, match="no word is marked as context-sensitive"):
+        next(Cues(suite="documents").measure(transformer))
+    with pytest.raises(XnmtError, match="no suite 'scatt'; did you mean scat"):
+        next(Cues(suite="scatt").measure(transformer))
+    with pytest.raises(XnmtError, match="scat is en-fr, but the system translates en-de"):
+        next(Cues(suite="scat").measure(transformer))
+    with pytest.raises(XnmtError, match="corpus toy has no sets with cues; name scat or"):
+        next(Cues().measure(transformer))

@@ -1,0 +1,232 @@
+"""The contexts of context-sensitive words: their words, the cues, and an explainer's relevance.
+
+Shapes: T steps, S ids of one side, X words of the context of one side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.marked import MarkedWords
+from xnmt_bench.corpora.passages import PassageCorpus
+from xnmt_bench.corpora.sentence import SIDES
+from xnmt_bench.corpora.suites.context.example import SENSITIVE, ExampleSet
+from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSide
+from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.metrics.cues.ranking import first_first
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.pipeline.texts import Texts
+from xnmt_bench.rules.extract import GOLDEN
+from xnmt_bench.rules.table import SentenceRelevance
+from xnmt_bench.store import Stage
+from xnmt_bench.words.pieces import to_words
+
+SAME_WORD = "same word"  # a score that asks no model
+RELEVANCE = "relevance"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What one word of a translation may need, of one side.
+
+    Attributes:
+        example: the index of its example.
+        word: the context-sensitive word of the current target.
+        side: `source` or `target`.
+        words: of the context sentences that the system reads, the farthest first.
+        sizes: how many words each sentence has.
+        cue_X: whether each word is a cue.
+        same_X: whether the current sentence of its side has it too.
+    """
+
+    example: int
+    word: int
+    side: str
+    words: tuple[str, ...]
+    sizes: tuple[int, ...]
+    cue_X: np.ndarray
+    same_X: np.ndarray
+
+
+class SensitiveWords:
+    """The context-sensitive words of a set, as a job's system reads them and explains them."""
+
+    def __init__(self, job: Job, examples: ExampleSet) -> None:
+        self.job, self.examples = job, examples
+        passages = [example.passage for example in examples.examples]
+        self.corpus = PassageCorpus(job.corpus, passages)
+
+    @cached_property
+    def texts(self) -> Texts:
+        """The passages as ids."""
+        return self.job.system.read(self.corpus, (EVALUATED,))
+
+    @cached_property
+    def number_of_example(self) -> dict[int, int]:
+        """The number of each example's current sentence among the sentences, if it is read whole.
+
+        A sentence that is too long is in no context, and the others would move up.
+        """
+        kept = set(self.texts.split(EVALUATED).number.tolist())
+        numbers: dict[int, list[int]] = {}
+        for number, sentence in enumerate(self.corpus.sentences(EVALUATED)):
+            numbers.setdefault(int(sentence.document), []).append(number)
+        return {n: rows[-1] for n, rows in numbers.items() if kept.issuperset(rows)}
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides whose context the system reads.
+
+        Raises:
+            NotApplicable: there is none.
+        """
+        context = self.job.system.context
+        if not context.sentences:
+            raise NotApplicable("the system reads no context")
+        return SIDES if context.target else SIDES[:1]
+
+    def contexts(self, side: str) -> Iterator[Context]:
+        """Yield the contexts of all context-sensitive words, on one side."""
+        most = self.job.system.context.sentences
+        for index in self.number_of_example:
+            example = self.examples.examples[index]
+            passage = example.passage
+            sentences = getattr(passage, f"{side}_context")
+            depth = min(most, len(passage.source_context), len(passage.target_context))
+            if not depth:
+                continue
+            first = len(sentences) - depth
+            by_sentence = [split_words(text) for text in sentences[first:]]
+            places = [(first + n, w) for n, ws in enumerate(by_sentence) for w in range(len(ws))]
+            words = tuple(chain.from_iterable(by_sentence))
+            now = {word.lower() for word in split_words(getattr(passage, side))}
+            cue_X = np.array([place in example.cues.get(side, ()) for place in places])
+            same_X = np.array([word.lower() in now for word in words])
+            sizes = tuple(map(len, by_sentence))
+            for word in sorted(example.tags.get(SENSITIVE, ())):
+                yield Context(index, word, side, words, sizes, cue_X, same_X)
+
+    @cached_property
+    def made(self) -> Stage:
+        """The relevance of each context's words: `example`, `word`, `side` and a list."""
+        # Golden: the word of the translation is what is explained, also where the system errs.
+        relevance = self.job.relevance(GOLDEN, corpus=self.corpus, source_alone=True)
+
+        def work(folder: Path) -> None:
+            by_number = {relevances.number: relevances for relevances in relevance}
+            columns: dict[str, list[object]] = {}
+            for side in self.sides:
+                for context in self.contexts(side):
+                    relevances = by_number.get(self.number_of_example[context.example])
+                    if relevances is None:  # fewer may be explained
+                        continue
+                    row = {"example": context.example, "word": context.word, "side": side}
+                    row_relevance = self._relevance(context, relevances).tolist()
+                    for name, value in (row | {RELEVANCE: row_relevance}).items():
+                        columns.setdefault(name, []).append(value)
+            write_table(pa.table(columns), folder / "contexts.parquet")
+
+        return self.job.store.stage(
+            "cue_relevance",
+            work,
+            version=1,
+            cheap=True,
+            relevance=relevance,
+            examples=self.examples.fingerprint,
+        )
+
+    def _relevance(self, context: Context, relevances: SentenceRelevance) -> np.ndarray:
+        """Return the relevance of a context's words for the word that may need them, (X,).
+
+        NaN where the explainer gives none of this side, and where the word has no id.
+        """
+        split = self.texts.split(EVALUATED)
+        index = split.index_of[relevances.number]
+        passage = self.examples.examples[context.example].passage
+        of_target = _words(split.target, index, (len(split_words(passage.target)),))
+        steps = np.flatnonzero(of_target == context.word) - relevances.first
+        side, scores_TS = (
+            (split.source, relevances.source_TS)
+            if context.side == "source"
+            else (split.target, relevances.prefix_TT)
+        )
+        now = len(split_words(getattr(passage, context.side)))
+        words_S = _words(side, index, (*context.sizes, now))
+        read_S = (words_S >= 0) & (words_S < len(context.words))
+        scores = scores_TS[steps]
+        if not len(steps) or np.isnan(scores[:, read_S]).any():
+            return np.full(len(context.words), np.nan)
+        columns = np.where(read_S, words_S, NO_WORD)
+        blind = self.job.explained.explainer.blind
+        return to_words(scores, [0] * len(steps), columns, (1, len(context.words)), blind)[0]
+
+    def marked(self, side: str, name: str) -> MarkedWords:
+        """Return the words of all contexts of a side under one score.
+
+        Args:
+            side: of the context.
+            name: `RELEVANCE`, `SAME_WORD` or `POSITION`.
+
+        Raises:
+            NotApplicable: the explainer gives no relevance of this side.
+        """
+        contexts, scores = list(self.contexts(side)), dict[tuple[int, int], np.ndarray]()
+        if name == RELEVANCE:
+            for row in read_table(self.made.path / "contexts.parquet").to_pylist():
+                if row["side"] == side:
+                    scores[row["example"], row["word"]] = np.array(row[RELEVANCE])
+            scores = {place: s for place, s in scores.items() if not np.isnan(s).any()}
+            if not scores:
+                raise NotApplicable(f"the explainer gives no relevance of the {side} context")
+        else:
+            for context in contexts:
+                same_X = context.same_X.astype(np.float64)
+                score_X = same_X if name == SAME_WORD else first_first(len(same_X))
+                scores[context.example, context.word] = score_X
+        rows = [c for c in contexts if (c.example, c.word) in scores]
+        if not rows:
+            raise NotApplicable("no passage with a context-sensitive word has a context")
+        sizes = [len(context.words) for context in rows]
+        units = [self.examples.examples[context.example].unit for context in rows]
+        return MarkedWords(
+            np.repeat(units, sizes),
+            np.repeat(np.arange(len(rows)), sizes),
+            np.concatenate([context.cue_X for context in rows]),
+            {name: np.concatenate([scores[c.example, c.word] for c in rows])},
+            np.repeat([side], sum(sizes)),
+        )
+
+
+def _words(side: EncodedSide, index: int, sizes: tuple[int, ...]) -> np.ndarray:
+    """Return the word of each id of a concatenation, counted through its last sentences, (S,).
+
+    `NO_WORD` in all that stands before these sentences, such as a prompt's examples, or behind.
+
+    Args:
+        side: the ids.
+        index: of the concatenation.
+        sizes: how many words each of the last sentences has, the current one last.
+    """
+    ids, words = side[index], side.words(index)
+    counted = np.full(len(ids), NO_WORD)
+    closed = np.flatnonzero(ids == EOS)[0]  # the current sentence; others may follow
+    separators = np.flatnonzero(ids[:closed] == SEPARATOR)
+    ends = [*separators, closed][-len(sizes) :]
+    starts = [0, *(separators + 1)][-len(sizes) :]
+    before = 0
+    for start, end, size in zip(starts, ends, sizes, strict=True):
+        part = words[start:end]
+        counted[start:end] = np.where(part >= 0, part + before, NO_WORD)
+        before += size
+    return counted
