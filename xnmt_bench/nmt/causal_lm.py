@@ -135,7 +135,7 @@ class CausalLM(NMTModel):
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
         # Where only embeddings are given, Gemma 3n leaves it out. Gemma 4 looks for the id whose
-        # embedding is equal, and a changed one has none.
+        # embedding is equal, and finds no id of a changed one.
         if getattr(model.config, "hidden_size_per_layer_input", None):
             problem = "each layer reads a second embedding of every id"
             raise XnmtError(f"{type(model).__name__} cannot be read: {problem}")
