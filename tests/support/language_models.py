@@ -52,10 +52,15 @@ FURTHER = {
 REFUSED = {
     "bloom": ("it takes no position_ids", {}),
     "gpt_neo": ("its windows of attention are of another kind",
-                {"attention_types": [[["global", "local"], 1]], "window_size": 200}),
+                {"attention_types": [[["global", "local"], 1]], "num_layers": 2}),
     "moshi": ("its windows of attention are of another kind", {}),
     "falcon": ("cannot be read", {"alibi": True}),
-    "mamba": ("it takes no position_ids", {}),
+    "mamba": ("it takes no p", {}),
+    "gemma3n_text": ("each layer reads a second embedding of every id",
+                     {"num_kv_shared_layers": 0, "layer_types": ["full_attention"] * 2,
+                      "head_dim": 8, "vocab_size_per_layer_input": 500,
+                      "hidden_size_per_layer_input": 8, "laurel_rank": 8,
+                      "activation_sparsity_pattern": [0.0] * 2, **GROUPED}),
     "llama4_text": ("chunked_attention layers", {"num_local_experts": 2}),
 }  # fmt: skip
 BYTES = ("qwen2", "gpt_neox")  # families whose tokenizers are of bytes

@@ -95,8 +95,8 @@ class Ablation:
             place, of_sentence = mask_BS[:, start : start + together].T.nonzero()
             row_R, word_R = self._indices(of_sentence, start + place)
             # In a decoder-only model the words before the first that is off stay as they were.
-            whole, keep_RS = self._prefix.encoding, word_S != word_R[:, None]
-            encoding = self._switched.encoding(row_R, keep_RS, whole, start)
+            unchanged, keep_RS = self._prefix.encoding, word_S != word_R[:, None]
+            encoding = self._switched.encoding(row_R, keep_RS, unchanged, start)
             states_RTD = self._model.decode(encoding, self._switched.input_BTD[row_R])
             # Every step may change; only those that are explained reach the output layer.
             of, step = self._indices(*now_BT[of_sentence].nonzero())

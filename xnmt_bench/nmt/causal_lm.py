@@ -134,6 +134,11 @@ class CausalLM(NMTModel):
         self.cache_argument = "cache" if "cache" in arguments else "past_key_values"
         if lacking := {"inputs_embeds", "position_ids", self.cache_argument} - {*arguments}:
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
+        # Where only embeddings are given, Gemma 3n leaves it out. Gemma 4 looks for the id whose
+        # embedding is equal, and finds no id of a changed one.
+        if getattr(model.config, "hidden_size_per_layer_input", None):
+            problem = "each layer reads a second embedding of every id"
+            raise XnmtError(f"{type(model).__name__} cannot be read: {problem}")
         self.windows = find_windows(model)
         if most := _count_positions(model):
             constant = len(prompt.before) + len(prompt.shown) + len(prompt.between)

@@ -17,18 +17,9 @@ from torch import Tensor, nn
 
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.device import exact
-from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
-from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
+from xnmt_bench.nmt.batch import Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
-from xnmt_bench.nmt.output import LinearOutput
-from xnmt_bench.nmt.transformer import (
-    TransformerPrefix,
-    TransformerReader,
-    attended,
-    causal,
-    embedding,
-    energies,
-)
+from xnmt_bench.nmt.transformer import DecoderStack, causal, energies
 from xnmt_bench.options import Few, Rate, Size
 
 BASE = 10000.0  # of the rotations' wavelengths (Su et al. 2021, section 3.2.2)
@@ -162,7 +153,7 @@ class CausalLayer(nn.Module):
         return output_BTD, block
 
 
-class DecoderOnly(LinearOutput, NMTModel):
+class DecoderOnly(DecoderStack):
     """A decoder-only Transformer with rotary positions.
 
     Args:
@@ -191,27 +182,12 @@ class DecoderOnly(LinearOutput, NMTModel):
         tied: bool = True,
     ) -> None:
         super().__init__()
-        self.source_subwords, self.target_subwords = source_subwords, target_subwords
-        self.scale = math.sqrt(dimension)
-        self.source_embedding = embedding(len(source_subwords), dimension)
-        self.target_embedding = embedding(len(target_subwords), dimension)
+        self.make_embeddings(source_subwords, target_subwords, dimension)
         size = (dimension, heads, feed_forward, dropout)
         self.decoder = nn.ModuleList(CausalLayer(*size) for _ in range(layers))
         self.decoder_norm = nn.RMSNorm(dimension)
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(dimension, len(target_subwords), bias=False)
-        if tied:
-            self.output.weight = self.target_embedding.weight
-        else:
-            nn.init.normal_(self.output.weight, std=dimension**-0.5)
-
-    def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Return scaled source embeddings (B, S, D)."""
-        return self.source_embedding(ids_BS) * self.scale
-
-    def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Return scaled target embeddings (B, T, D)."""
-        return self.target_embedding(ids_BT) * self.scale
+        self.make_output(dimension, tied)
 
     def place(
         self,
@@ -257,13 +233,13 @@ class DecoderOnly(LinearOutput, NMTModel):
         # A word that is hidden sees itself, since attention needs a key; no other word sees it.
         itself = torch.eye(length, dtype=torch.bool, device=source_BSD.device)
         allowed = (causal(source_BSD) & layout.attended_BS[:, None, None]) | itself
-        before, own = allowed[..., start:, :start], allowed[..., start:, start:]
+        to_kept, to_new = allowed[..., start:, :start], allowed[..., start:, start:]
         x, positions = self.place(source_BSD, layout.source_BS)[:, start:], positions[start:]
         keys_values = []
         for layer, old in zip(self.decoder, kept, strict=True):
             new = layer.keys_values(x, positions)  # type: ignore[operator]
             keys_values.append(torch.cat([old, new], dim=1))
-            x = layer(x, own, [Past(old, before, positions)], weights)
+            x = layer(x, to_new, [Past(old, to_kept, positions)], weights)
         return Encoding(x, layout, tuple(keys_values))
 
     def encoder_attention(self, source_BSD: Tensor, layout: Layout) -> Tensor:
@@ -275,43 +251,11 @@ class DecoderOnly(LinearOutput, NMTModel):
     def memories(
         self, encoding: Encoding, positions: Tensor, weights: list[Tensor] | None = None
     ) -> list[Past]:
-        """Return what each layer attends to of the source.
-
-        Args:
-            encoding: of the source.
-            positions: of the inputs, from 0 at the separator, broadcast to (B, X).
-            weights: where the weights of attention are appended, or None.
-        """
+        """Return what each layer attends to of the source, and the positions of the inputs."""
         mask = encoding.layout.attended_BS[:, None, None]
         # Each row's own length, so that no number depends on the padding.
         placed = positions + encoding.layout.mask_BS.sum(1, keepdim=True)
         return [Past(keys_values, mask, placed, weights) for keys_values in encoding.extra]
-
-    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decode a teacher-forced prefix: states (B, T, D)."""
-        return self._decode(encoding, input_BTD)
-
-    def _decode(
-        self,
-        encoding: Encoding,
-        input_BTD: Tensor,
-        prefix: list[Tensor] | None = None,
-        source: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Return states; append attention weights over prefix and source to lists."""
-        x = self.place(input_BTD, encoding.layout.input_BT, target=True)
-        allowed = attended(encoding.layout, causal(input_BTD))
-        positions = torch.arange(input_BTD.shape[1], device=input_BTD.device)
-        pasts = self.memories(encoding, positions, source)
-        for layer, past in zip(self.decoder, pasts, strict=True):
-            x = layer(x, allowed, [past], prefix)
-        return self.decoder_norm(x)
-
-    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Return attention to the source and to the prefix of every layer and head."""
-        prefix, source = [], []  # type: list[Tensor], list[Tensor]
-        states = self._decode(encoding, input_BTD, prefix, source)
-        return AttentionWeights(torch.stack(source, dim=1), torch.stack(prefix, dim=1), states)
 
     def attention_layers(self, batch: Batch) -> Blocks[Tensor]:
         """Return attention weights over source and inputs, each layer's as one block."""
@@ -335,11 +279,3 @@ class DecoderOnly(LinearOutput, NMTModel):
             x, block = layer.block(x, allowed, position_BX)  # type: ignore[operator]
             blocks.append((block,))
         return Blocks([], blocks, slice(length), slice(length, None))
-
-    def reader(self, encoding: Encoding) -> Reader:
-        """Keep the keys and values of what it has read."""
-        return TransformerReader(self, encoding)
-
-    def prefix(self, encoding: Encoding) -> Prefix:
-        """Keep the keys and values of what it has read."""
-        return TransformerPrefix(self, encoding)

@@ -85,7 +85,7 @@ class CausalLayer(NamedTuple):
     """What a layer of a language model does, as far as its attention is taken apart.
 
     Attributes:
-        layer: the whole: its input, attention and the feed-forward block are summed.
+        layer: all of it; its output is the sum of its input, attention and the feed-forward block.
         out: joins the heads.
         branch_norm: of what attention adds; None in most families.
         feed_forward: what the feed-forward block adds.

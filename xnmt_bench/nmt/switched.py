@@ -56,23 +56,23 @@ class SwitchedOff:
             self._off = [replacement(model, side, removal) for side in (SOURCE, TARGET)]
 
     def encoding(
-        self, rows_R: Tensor, keep_RS: Tensor, whole: Encoding | None = None, start: int = 0
+        self, rows_R: Tensor, keep_RS: Tensor, unchanged: Encoding | None = None, start: int = 0
     ) -> Encoding:
         """Encode some rows, keeping the source words that are not 0.
 
         Args:
             rows_R: of which sentences.
             keep_RS: 0 for a word that is off.
-            whole: the encoding of the batch with all words, if it may be gone on from.
+            unchanged: the encoding of the batch with all words, from which the rows go on.
             start: the first place that may be off.
         """
         source_RSD = self._switch(self.source_BSD[rows_R], keep_RS, SOURCE)
         layout = self._layout.select(rows_R)
         if self._special:
             layout = replace(layout, hidden_BS=(keep_RS == 0) & ~self._special[SOURCE][rows_R])
-        if whole is None or not start:
+        if unchanged is None or not start:
             return self._model.encode(source_RSD, layout)
-        return self._model.encode_again(whole, rows_R, start, source_RSD, layout)
+        return self._model.encode_again(unchanged, rows_R, start, source_RSD, layout)
 
     def reading(
         self, encoding: Encoding, rows_R: Tensor, keep_RX: Tensor, start: int = 0
@@ -93,7 +93,7 @@ class SwitchedOff:
         return self._switch(input_RXD, keep_RX, TARGET)
 
     def _switch(self, embedded_RXD: Tensor, keep_RX: Tensor, side: int) -> Tensor:
-        # Multiplied and not masked in place: the whole embeddings serve every other row.
+        # Multiplied and not masked in place: the embeddings of all words serve every other row.
         keep_RX1 = keep_RX[..., None].to(embedded_RXD)
         switched_RXD = embedded_RXD * keep_RX1
         return switched_RXD + (1 - keep_RX1) * self._off[side] if self._off else switched_RXD

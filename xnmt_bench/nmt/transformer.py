@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -207,7 +208,106 @@ class Layer(nn.Module):
         return last(x_BQD + self.feed_forward(x_BQD)), blocks
 
 
-class Transformer(LinearOutput, NMTModel):
+class DecoderStack(LinearOutput, NMTModel):
+    """What the Transformers of this project share: embeddings, a stack of layers, an output layer.
+
+    A subclass has `place` and `memories`, and the layers of `decoder`.
+    """
+
+    decoder: nn.ModuleList
+    decoder_norm: nn.Module
+
+    def make_embeddings(
+        self, source_subwords: Subwords, target_subwords: Subwords, dimension: int
+    ) -> None:
+        """Take the vocabularies, and give their words fresh embeddings."""
+        self.source_subwords, self.target_subwords = source_subwords, target_subwords
+        self.scale = math.sqrt(dimension)
+        self.source_embedding = embedding(len(source_subwords), dimension)
+        self.target_embedding = embedding(len(target_subwords), dimension)
+
+    def make_output(self, dimension: int, tied: bool) -> None:
+        """Make the output layer; if it is tied, its weights are the target embeddings."""
+        self.output = nn.Linear(dimension, len(self.target_subwords), bias=False)
+        if tied:  # scaled on the way in, so that both uses want weights of one size
+            self.output.weight = self.target_embedding.weight
+        else:
+            nn.init.normal_(self.output.weight, std=dimension**-0.5)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """Return scaled source embeddings (B, S, D)."""
+        return self.source_embedding(ids_BS) * self.scale
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """Return scaled target embeddings (B, T, D)."""
+        return self.target_embedding(ids_BT) * self.scale
+
+    @abstractmethod
+    def place(
+        self,
+        x_BTD: Tensor,
+        segment_BT: Tensor,
+        positions: Tensor | None = None,
+        target: bool = False,
+    ) -> Tensor:
+        """Return embeddings as they enter the stack.
+
+        Args:
+            x_BTD: embeddings.
+            segment_BT: the segment of each, counted from 1.
+            positions: of each, broadcast to (B, T); counted from 0 in each row, if not given.
+            target: whether they are decoder inputs.
+        """
+
+    @abstractmethod
+    def memories(
+        self, encoding: Encoding, positions: Tensor, weights: list[Tensor] | None = None
+    ) -> Sequence[Any]:
+        """Return what each decoder layer attends to of the source.
+
+        Args:
+            encoding: of the source.
+            positions: of the inputs that attend, from 0, broadcast to (B, X).
+            weights: where the weights of attention are appended, or None.
+        """
+
+    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
+        """Decode a teacher-forced prefix: states (B, T, D)."""
+        return self._decode(encoding, input_BTD)
+
+    def _decode(
+        self,
+        encoding: Encoding,
+        input_BTD: Tensor,
+        prefix: list[Tensor] | None = None,
+        source: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return states; append attention weights over prefix and source to lists."""
+        x = self.place(input_BTD, encoding.layout.input_BT, target=True)
+        # Padding stands behind every word, so that this hides it too.
+        allowed = attended(encoding.layout, causal(input_BTD))
+        positions = torch.arange(input_BTD.shape[1], device=input_BTD.device)
+        memories = self.memories(encoding, positions, source)
+        for layer, memory in zip(self.decoder, memories, strict=True):
+            x = layer(x, allowed, [memory], prefix)
+        return self.decoder_norm(x)  # type: ignore[no-any-return]
+
+    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
+        """Return attention to the source and to the prefix of every layer and head."""
+        prefix, source = [], []  # type: list[Tensor], list[Tensor]
+        states = self._decode(encoding, input_BTD, prefix, source)
+        return AttentionWeights(torch.stack(source, dim=1), torch.stack(prefix, dim=1), states)
+
+    def reader(self, encoding: Encoding) -> Reader:
+        """Keep the keys and values of what it has read."""
+        return TransformerReader(self, encoding)
+
+    def prefix(self, encoding: Encoding) -> Prefix:
+        """Keep the keys and values of what it has read."""
+        return TransformerPrefix(self, encoding)
+
+
+class Transformer(DecoderStack):
     """An encoder-decoder Transformer.
 
     Args:
@@ -241,10 +341,8 @@ class Transformer(LinearOutput, NMTModel):
         position_shift: Natural = 0,
     ) -> None:
         super().__init__()
-        self.source_subwords, self.target_subwords = source_subwords, target_subwords
-        self.scale, self.position_shift = math.sqrt(dimension), position_shift
-        self.source_embedding = embedding(len(source_subwords), dimension)
-        self.target_embedding = embedding(len(target_subwords), dimension)
+        self.position_shift = position_shift
+        self.make_embeddings(source_subwords, target_subwords, dimension)
         size = (dimension, heads, feed_forward, dropout, pre_norm)
         self.encoder = nn.ModuleList(Layer(*size, cross=False) for _ in range(layers))
         self.decoder = nn.ModuleList(Layer(*size, cross=True) for _ in range(layers))
@@ -252,19 +350,7 @@ class Transformer(LinearOutput, NMTModel):
         last = nn.LayerNorm if pre_norm else (lambda _: nn.Identity())
         self.encoder_norm, self.decoder_norm = last(dimension), last(dimension)
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(dimension, len(target_subwords), bias=False)
-        if tied:  # scaled on the way in, so that both uses want weights of one size
-            self.output.weight = self.target_embedding.weight
-        else:
-            nn.init.normal_(self.output.weight, std=dimension**-0.5)
-
-    def embed_source(self, ids_BS: Tensor) -> Tensor:
-        """Return scaled source embeddings (B, S, D)."""
-        return self.source_embedding(ids_BS) * self.scale
-
-    def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Return scaled target embeddings (B, T, D)."""
-        return self.target_embedding(ids_BT) * self.scale
+        self.make_output(dimension, tied)
 
     def place(
         self,
@@ -273,14 +359,7 @@ class Transformer(LinearOutput, NMTModel):
         positions: Tensor | None = None,
         target: bool = False,
     ) -> Tensor:
-        """Return embeddings with their positions added.
-
-        Args:
-            x_BTD: embeddings.
-            segment_BT: the segment of each, counted from 1.
-            positions: of each, broadcast to (B, T); counted from 0 in each row, if not given.
-            target: whether they are decoder inputs; here both sides are placed alike.
-        """
+        """Return embeddings with their positions added; both sides are placed alike."""
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
         if self.position_shift:
@@ -314,38 +393,10 @@ class Transformer(LinearOutput, NMTModel):
         self.encoder_states(source_BSD, layout, weights)
         return torch.stack(weights, dim=1)
 
-    def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
-        """Decode a teacher-forced prefix: states (B, T, D)."""
-        return self._decode(encoding, input_BTD)
-
-    def _decode(
-        self,
-        encoding: Encoding,
-        input_BTD: Tensor,
-        prefix: list[Tensor] | None = None,
-        cross: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Return states; append attention weights over prefix and source to lists."""
-        x = self.place(input_BTD, encoding.layout.input_BT, target=True)
-        # Padding stands behind every word, so that this hides it too.
-        allowed = attended(encoding.layout, causal(input_BTD))
-        positions = torch.arange(input_BTD.shape[1], device=input_BTD.device)
-        memories = self.memories(encoding, positions, cross)
-        for layer, memory in zip(self.decoder, memories, strict=True):
-            x = layer(x, allowed, [memory], prefix)
-        return self.decoder_norm(x)
-
     def memories(
         self, encoding: Encoding, positions: Tensor, weights: list[Tensor] | None = None
     ) -> list[Memory]:
-        """Return what each decoder layer attends to of the source.
-
-        Args:
-            encoding: of the source.
-            positions: of the inputs that attend, broadcast to (B, X); for subclasses in which an
-                input's place decides how it attends.
-            weights: where the weights of attention are appended, or None.
-        """
+        """Return what each decoder layer attends to of the source, at any position."""
         mask = encoding.layout.attended_BS[:, None, None]
         return [Memory(keys_values, mask, weights) for keys_values in encoding.extra]
 
@@ -364,20 +415,6 @@ class Transformer(LinearOutput, NMTModel):
             x, [to_itself, cross] = layer.blocks(x, allowed, [Memory(memory, source_mask)])  # type: ignore[operator]
             decoder.append((to_itself, cross))
         return Blocks(encoder, decoder, slice(batch.source_BS.shape[1]))
-
-    def reader(self, encoding: Encoding) -> Reader:
-        """Keep the keys and values of what it has read."""
-        return TransformerReader(self, encoding)
-
-    def prefix(self, encoding: Encoding) -> Prefix:
-        """Keep the keys and values of what it has read."""
-        return TransformerPrefix(self, encoding)
-
-    def attention(self, encoding: Encoding, input_BTD: Tensor) -> AttentionWeights:
-        """Return cross-attention and decoder self-attention of every layer and head."""
-        prefix, cross = [], []  # type: list[Tensor], list[Tensor]
-        states = self._decode(encoding, input_BTD, prefix, cross)
-        return AttentionWeights(torch.stack(cross, dim=1), torch.stack(prefix, dim=1), states)
 
 
 class Cache:
