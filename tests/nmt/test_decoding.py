@@ -2,6 +2,7 @@
 
 import torch
 
+from support.dispatched import sizes_of_gpu
 from support.systems import batch_of, double
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
 from xnmt_bench.nmt.base import Reader
@@ -43,6 +44,14 @@ def test_a_sentence_is_translated_alike_in_any_batch(system):
     together = translate(system.system.model, sources, beam=3)
     assert together == [translate(system.system.model, [source], beam=3)[0] for source in sources]
     assert together[::-1] == translate(system.system.model, sources[::-1], beam=3)
+
+
+def test_greedy_writes_the_same_where_it_looks_seldom_for_ended_sentences(system):
+    sources = sources_of(system)
+    expected = translate(system.system.model, sources)
+    assert len({len(ids) for ids in expected}) > 1  # they end at different steps
+    with sizes_of_gpu():
+        assert translate(system.system.model, sources) == expected
 
 
 def test_a_beam_finds_what_greedy_missed(system):

@@ -20,7 +20,9 @@ from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.options import Count
 
-FEW = 16  # part of the positions of a pass, below which weights are read for too few
+# Parts of the positions of a pass that take as long as fewer: a processor would read weights for
+# too few of them, and a GPU, in its room beyond a processor's, would wait for operations.
+FEW, FEW_BEYOND = 16, 4
 
 
 class PredictionDifference(ObjectiveExplainer):
@@ -146,10 +148,11 @@ class Ablation:
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield decoder inputs whose removals are read together, from the first of them on."""
         (rows, steps), start, most = self._host.target_BT.shape, 1, self._positions
+        few = max(most // FEW, (most - ObjectiveExplainer.cpu) // FEW_BEYOND)
         while start < steps:
             steps_left = steps - start
             count = max(
-                most // FEW // (rows * steps_left),
+                few // (rows * steps_left),
                 # Words of a block are read from its first one on; an eighth of what is left keeps
                 # that waste small.
                 min(steps_left // 8, most // (rows * steps_left)),

@@ -12,7 +12,7 @@ from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.nmt.batch import Batch
 
 PADDED = 1.125  # positions of rows of like lengths beside their words, at most
-FULL = 8  # such rows fill at least this part of the room before padding ends them
+FULL = 3  # such rows fill at least this part of the room before padding ends them
 POOL = 100  # batches' worth of pairs that are sorted together: little padding, enough chance
 
 

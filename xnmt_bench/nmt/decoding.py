@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
-from xnmt_bench.device import device_of
+from xnmt_bench.device import device_of, keeps_in_cache
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments
 from xnmt_bench.sweep import log_once
 
 log = logging.getLogger(__name__)
+STEPS = 8  # of greedy search on a GPU, before the host asks which sentences have ended
 
 
 @torch.no_grad()
@@ -64,6 +65,8 @@ def translate_encoded(
     if model.longest_target is not None:
         limits = limits.clamp(max=model.longest_target)
     reader = model.reader(encoding)
+    if beam == 1:
+        return _search_greedily(model, reader, inputs_RT, limits.tolist())
     return _search(model, reader, inputs_RT, limits.tolist(), beam)
 
 
@@ -82,6 +85,51 @@ def warn_of_unended(translations: Sequence[Ids]) -> None:
         )
 
 
+def _search_greedily(
+    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int]
+) -> list[list[int]]:
+    """Write the most probable word each time; a sentence that has ended leaves with the next look.
+
+    What is written is looked at each step on a processor, and elsewhere each STEPS steps, since the
+    host then waits for the device.
+    """
+    outputs: list[list[int]] = [[] for _ in limits]
+    open_sentences, score_R = list(range(len(limits))), inputs_RT.new_zeros(len(limits)).float()
+    steps, length = 1 if keeps_in_cache(inputs_RT.device) else STEPS, 0
+    while open_sentences:
+        words = []
+        for _ in range(min(steps, max(limits[n] for n in open_sentences) - length)):
+            total_RV = _log_probability(model, reader, inputs_RT).add_(score_R[:, None])
+            score_R, word_R = total_RV.max(dim=1)
+            inputs_RT = word_R[:, None]
+            words.append(word_R)
+        length += len(words)
+        still_open = []
+        for row, (n, new) in enumerate(
+            zip(open_sentences, torch.stack(words, dim=1).tolist(), strict=True)
+        ):
+            end = new.index(EOS) + 1 if EOS in new else len(new)
+            outputs[n] = (outputs[n] + new[:end])[: limits[n]]
+            if EOS not in new and length < limits[n]:
+                still_open.append(row)
+        # Rows that all go on need no copy of their keys.
+        if still_open and len(still_open) < len(open_sentences):
+            rows = torch.tensor(still_open, device=inputs_RT.device)
+            reader.select(rows)
+            inputs_RT, score_R = inputs_RT[rows], score_R[rows]
+        open_sentences = [open_sentences[row] for row in still_open]
+    return outputs
+
+
+def _log_probability(model: NMTModel, reader: Reader, inputs_RT: Tensor) -> Tensor:
+    """Return log P (R, V) of the next word; padding and BOS are impossible."""
+    # In float32 also under autocast: scores of many steps are summed.
+    logits_RV = model.logits(reader.read(inputs_RT)).float()
+    for never in (PAD, BOS):  # before the softmax: what is left sums to 1
+        logits_RV[:, never] = -torch.inf
+    return logits_RV.log_softmax(-1)
+
+
 def _search(
     model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int
 ) -> list[list[int]]:
@@ -92,11 +140,8 @@ def _search(
     output_RT, score_R = inputs_RT[:, :0].cpu(), torch.zeros(len(limits), device=device)
     width = 1  # rows a sentence: one until the first step has spread the beam
     while open_sentences:
-        # In float32 also under autocast: scores of many steps are summed.
-        logits_RV = model.logits(reader.read(inputs_RT)).float()
-        logits_RV[:, [PAD, BOS]] = -torch.inf  # before the softmax: what is left sums to 1
         # In place, since rows are as wide as the vocabulary.
-        total = logits_RV.log_softmax(-1).add_(score_R[:, None])
+        total = _log_probability(model, reader, inputs_RT).add_(score_R[:, None])
         length, (rows, words) = output_RT.shape[1] + 1, total.shape
         total = total.view(len(open_sentences), -1)
         # Twice the beam, so that beam open ones remain when as many end.
@@ -127,7 +172,7 @@ def _search(
             parents, tokens, score_R = (torch.tensor(x) for x in zip(*keep, strict=True))
             output_RT = torch.cat([output_RT[parents], tokens[:, None]], dim=1)
             inputs_RT, score_R = tokens[:, None].to(device), score_R.to(device)
-            # Greedy search mostly goes on with the rows as they stand, whose keys need no copy.
+            # Rows that go on as they stand need no copy of their keys.
             if [row for row, *_ in keep] != [*range(rows)]:
                 reader.select(parents.to(device))
     # Of equal scores the greater ids win, which depends on no order of the search.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +20,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, PAD, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import BOS, SEPARATOR
+from xnmt_bench.device import keeps_in_cache
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
 from xnmt_bench.nmt.foreign import Renumbering, made_from
+from xnmt_bench.nmt.huggingface_attention import causal_mask, seen_mask
 from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
 from xnmt_bench.nmt.huggingface_files import FAMILIES, files_of, read_folder
 from xnmt_bench.nmt.huggingface_languages import (
@@ -149,7 +152,7 @@ def _grow(model: PreTrainedModel, marker_ids: list[int]) -> None:
 
 
 class HuggingFaceModel(NMTModel):
-    """An encoder-decoder of `transformers` with eager attention, in the frame of its ids."""
+    """An encoder-decoder of `transformers`, in the frame of its ids."""
 
     reads_separators = False
     one_stack = True
@@ -236,7 +239,8 @@ class HuggingFaceModel(NMTModel):
         mask = places < end_B1 + after.shape[1]
         if layout.hidden_BS is not None:
             mask[:, before.shape[1] :][:, : source_BSD.shape[1]] &= ~layout.hidden_BS
-        return encoder(inputs_embeds=framed, attention_mask=mask.long(), **options), mask
+        ready = seen_mask(mask, framed.dtype)
+        return encoder(inputs_embeds=framed, attention_mask=ready, **options), mask
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a teacher-forced prefix: states (B, T, D)."""
@@ -271,26 +275,27 @@ class HuggingFaceModel(NMTModel):
         words = self._words(encoding.layout)
         return Blocks(encoder, decoder, source=words, inputs=slice(self._framed, None))
 
-    def _decode(
-        self, encoding: Encoding, input_BTD: Tensor, framed: bool = True, **options: Any
-    ) -> Any:
-        """Run the decoder on the frame and the inputs, or on inputs that go on from kept ones."""
+    def _decode(self, encoding: Encoding, input_BTD: Tensor, read: int = 0, **options: Any) -> Any:
+        """Run the decoder on the frame and the inputs.
+
+        With keys of so many inputs that have been read, the frame's too, it goes on from these.
+        """
         decoder = self.model.get_decoder()
-        if framed:
+        if not read:
             # The last of them comes as BOS with the inputs.
             before = self._embed(decoder, self.before_target[:-1])
             input_BTD = torch.cat([before.expand(len(input_BTD), -1, -1), input_BTD], dim=1)
             self._check_length("target", input_BTD)
-        mask, hidden_BT = None, encoding.layout.hidden_BT
+        hidden_BT = encoding.layout.hidden_BT
         if hidden_BT is not None:
             # The frame stands before the inputs, also where the decoder has read it before.
-            mask = F.pad(~hidden_BT, (self._framed, 0), value=True).long()
+            hidden_BT = F.pad(hidden_BT, (self._framed, 0), value=False)
         return decoder(
             # Marian's decoder scales embeddings that have been scaled for it.
             inputs_embeds=input_BTD / _scale(decoder),
             encoder_hidden_states=encoding.states_BSD,
-            encoder_attention_mask=encoding.extra[0].long(),
-            attention_mask=mask,
+            encoder_attention_mask=seen_mask(encoding.extra[0], input_BTD.dtype),
+            attention_mask=causal_mask(input_BTD, read + input_BTD.shape[1], hidden_BT),
             **{"use_cache": False, **options},
         )
 
@@ -317,7 +322,10 @@ class HuggingFaceModel(NMTModel):
     def logit_parts(self, states_RD: Tensor) -> Iterator[Tensor]:
         """Yield the logits of one part of V after another, (R, P)."""
         ids = self.target_subwords.ids
-        return linear_parts(*self._output(states_RD), ids.runs, ids.unpredictable)
+        if keeps_in_cache(states_RD.device):
+            yield from linear_parts(*self._output(states_RD), ids.runs, ids.unpredictable)
+        else:  # some runs are of a single id, for which a GPU would wait as for any other
+            yield self.logits(states_RD)
 
     def _their_logits(self, states: Tensor) -> Tensor:
         # In one product, since adding to all of V costs as much as reading it.
@@ -398,7 +406,8 @@ class HuggingFacePrefix(Prefix):
     def read(self, input_BXD: Tensor) -> Tensor:
         """Read further inputs of every row: the state behind each, (B, X, D)."""
         kept = {self.model.cache_argument: self._kept, "use_cache": True}
-        decoded = self.model._decode(self.encoding, input_BXD, framed=not self.steps, **kept)
+        read = self.steps and self.model._framed + self.steps
+        decoded = self.model._decode(self.encoding, input_BXD, read, **kept)
         self.steps += input_BXD.shape[1]
         return decoded.last_hidden_state[:, -input_BXD.shape[1] :]  # type: ignore[no-any-return]
 
@@ -410,8 +419,10 @@ class HuggingFacePrefix(Prefix):
         caches = []
         for name, end in cuts.items():
             caches.append(cache := DynamicCache())
-            for number, layer in enumerate(getattr(self._kept, name).layers):
-                cache.update(layer.keys[rows][:, :, :end], layer.values[rows][:, :, :end], number)
+            # Layers are copied, since an update would copy the keys once more.
+            for layer in map(copy, getattr(self._kept, name).layers):
+                layer.keys, layer.values = (x[:, :, :end][rows] for x in (layer.keys, layer.values))
+                cache.layers.append(layer)
         forked._kept = EncoderDecoderCache(*caches)
 
 
@@ -426,7 +437,6 @@ class HuggingFaceReader(Reader):
 
     def read(self, ids_RT: Tensor) -> Tensor:
         """Read further inputs of every row; the state behind the last, (R, D)."""
-        assert (ids_RT != PAD).all()
         return self._prefix.read(self.model.embed_target(ids_RT))[:, -1]
 
     def select(self, rows: Tensor) -> None:

@@ -15,6 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.hub import GGUF, download
+from xnmt_bench.nmt.huggingface_attention import NAME
 
 # Language models of any `model_type`, see `nmt.causal_lm`.
 CAUSAL_LM = "causal_lm"
@@ -79,7 +80,8 @@ def read_folder(path: str, family: str) -> tuple[Path, PreTrainedTokenizerBase, 
         model, report = kind.from_pretrained(
             folder,
             dtype=torch.float32,
-            attn_implementation="eager",  # fused kernels give no attention weights
+            # Fused kernels give no attention weights.
+            attn_implementation="eager" if family == CAUSAL_LM else NAME,
             output_loading_info=True,
             **ours_alone,
         )
