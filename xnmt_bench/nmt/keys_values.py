@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from xnmt_bench.corpora.vocabulary.subwords import PAD
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import Prefix, Reader
 from xnmt_bench.nmt.batch import Encoding
-
-if TYPE_CHECKING:
-    from xnmt_bench.nmt.causal_lm import CausalLM
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # kinds of layers that are read here
 # Families whose layers see other keys than their configuration says, or count places of keys.
@@ -157,11 +154,11 @@ def attention_masks(
 
 
 class CausalPrefix(Prefix):
-    """Computes each input once."""
+    """Computes each input once; `model` is a `CausalLM`."""
 
-    model: CausalLM
+    model: Any
 
-    def __init__(self, model: CausalLM, encoding: Encoding) -> None:
+    def __init__(self, model: Any, encoding: Encoding) -> None:
         super().__init__(model, encoding)
         self._kept: KeysValues | None = None
 
@@ -182,9 +179,9 @@ class CausalPrefix(Prefix):
 class CausalReader(Reader):
     """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
 
-    model: CausalLM
+    model: Any
 
-    def __init__(self, model: CausalLM, encoding: Encoding) -> None:
+    def __init__(self, model: Any, encoding: Encoding) -> None:
         super().__init__(model, encoding)
         self._prefix = CausalPrefix(model, encoding)
 
