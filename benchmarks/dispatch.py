@@ -9,7 +9,10 @@ it with 80 GB of memory; and waits, which are points where the host asks for a n
 go on. Weights are random, and widths small, since neither decides a count. `transformer_128` has 2
 layers, the M2M100 6 a side and 8 heads, which is the base size.
 
-Translations run up to the longest reference, since random weights end none.
+Translations run up to the longest reference, since random weights end none. Shapley values and LIME
+take few draws, so that counting ends within minutes; operations rise with draws, but less than they
+do. Robustness is of prediction difference, with one noise and one permutation of all weights. Of
+causes, words of like ending and length replace each other.
 """
 
 from __future__ import annotations
@@ -31,15 +34,26 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.dispatched import Count, count
 from support.huggingface_models import READER, build_base
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key
+from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.metrics.causes.effects import Interventions
+from xnmt_bench.metrics.causes.metric import SHARD as REPLACED
 from xnmt_bench.metrics.erasure.curves import erase
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
 from xnmt_bench.metrics.erasure.stages import SHARD as ERASED
 from xnmt_bench.metrics.infidelity.metric import SHARD as SAMPLED
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.robustness.changes import (
+    group_weights,
+    move_embeddings,
+    permute_weights,
+)
+from xnmt_bench.metrics.soft.distances import Decision as SoftDecision
 from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.metric import SHARD as SOFTENED
 from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
@@ -55,11 +69,12 @@ EXPLAINERS = {  # operations a sentence that are aimed at
     "gradient_norm": 60,
     "weighted_gradient": 60,
 }
+FEW = {"shapley": {"permutations": 3}, "lime": {"samples": 50}}  # of 20 and of 200 by default
 METRIC, TRANSLATION = 20, 20
 PIECES = 4000
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
 SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
-SOFTENED = 5  # sentences of soft erasure that are counted: it computes one after another
+SUBSTITUTES = 4  # of a word, in causes
 
 
 @dataclass(frozen=True)
@@ -137,10 +152,10 @@ def draw_rules(decisions: list[Decision]) -> Rules:
     return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)
 
 
-def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path) -> None:
+def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path, **few: int) -> None:
     """Write the rules of a shard, labels included, as the pipeline does."""
     options = ExtractionOptions(shard_sentences=len(split))
-    explainer, labels = load_explainer(name), folder / "labels"
+    explainer, labels = load_explainer(name, **few), folder / "labels"
     for target in (labels / "test", folder / name / "test"):
         target.mkdir(parents=True, exist_ok=True)
     if not explainer.attends:
@@ -151,8 +166,36 @@ def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path) -> No
     )
 
 
-def measure(model: NMTModel, split: EncodedSplit, folder: Path) -> Iterator[Row]:
-    """Yield what each explainer, metric and search dispatches."""
+def explain_changed(model: NMTModel, split: EncodedSplit, folder: Path) -> None:
+    """Explain the labels of a shard by changed models, as robustness does."""
+    names = frozenset(name for group in group_weights(model).values() for name in group)
+    options = ExtractionOptions(shard_sentences=len(split))
+    (folder / "changed" / "test").mkdir(parents=True)
+    for changed in (move_embeddings(model, 0.05, [0, 0]), permute_weights(model, names, 0)):
+        [_] = extract(
+            changed,
+            split,
+            len(split),
+            load_explainer("prediction_difference"),
+            options,
+            folder / "changed",
+            "test",
+            True,
+            labels=folder / "labels",
+        )
+
+
+def measure(
+    model: NMTModel, split: EncodedSplit, pairs: list[tuple[str, str]], folder: Path
+) -> Iterator[Row]:
+    """Yield what each explainer, metric and search dispatches.
+
+    Args:
+        model: the system.
+        split: the sentences as ids.
+        pairs: their texts.
+        folder: for rules.
+    """
     sentences = len(split)
     for name, aim in EXPLAINERS.items():
         yield Row(name, aim, sentences, count(lambda: explain(model, split, name, folder)))  # noqa: B023
@@ -166,6 +209,13 @@ def measure(model: NMTModel, split: EncodedSplit, folder: Path) -> Iterator[Row]
     yield Row("infidelity", METRIC, few, count(lambda: sample(model, split, few)))
     few = min(sentences, SOFTENED)
     yield Row("soft erasure", METRIC, few, count(lambda: soften(model, split, few)))
+    few = min(sentences, REPLACED)
+    yield Row("causes", METRIC, few, count(lambda: replace_words(model, pairs[:few])))
+    for name, options in FEW.items():
+        counted = count(lambda: explain(model, split, name, folder, **options))  # noqa: B023
+        yield Row(name, METRIC, sentences, counted)
+    changed = count(lambda: explain_changed(model, split, folder))
+    yield Row("robustness", METRIC, sentences, changed)
     model.longest_target = int(split.target.lengths().max())
     sources = [split.source[i] for i in range(sentences)]
     searched = count(lambda: translate(model, sources))
@@ -187,12 +237,27 @@ def sample(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
 
 
 def soften(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
-    """Keep embeddings in part, sentence by sentence, by chances drawn at random."""
-    rng = np.random.default_rng(0)
-    for i in range(sentences):
-        pair = split.source[i], split.target[i]
-        chances = tuple(rng.random((len(KINDS), len(pair[1]), len(ids))) for ids in pair)
-        distances(model, model.collate([pair]), range(len(pair[1])), chances, DRAWS, 0)
+    """Keep embeddings of a group of sentences in part, by chances drawn at random."""
+    rng, pairs = np.random.default_rng(0), [split.ids(i) for i in range(sentences)]
+    decisions = [
+        SoftDecision(i, step, *(rng.random((len(KINDS), len(x))) for x in pair))
+        for i, pair in enumerate(pairs)
+        for step in range(len(pair[1]))
+    ]
+    distances(model, model.collate(pairs), decisions, DRAWS, 0)
+
+
+def replace_words(model: NMTModel, pairs: list[tuple[str, str]]) -> None:
+    """Replace each word of a group of sentences by others, as causes does."""
+    sides = (
+        dict.fromkeys(word for text in side for word in text.split())
+        for side in zip(*pairs, strict=True)
+    )
+    categories = BothSides(
+        *(Substitutes(by_key((f"{len(w)} {w[-1]}", w) for w in words).values()) for words in sides)
+    )
+    sentences = [(n, Sentence(*pair, str(n), 0)) for n, pair in enumerate(pairs)]
+    Interventions(model, categories, SUBSTITUTES).effects(sentences)
 
 
 def main() -> None:
@@ -212,7 +277,7 @@ def main() -> None:
         model = MODELS[name](pairs, folder).eval().requires_grad_(False)
         split = encode(model, pairs[: arguments.sentences])
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
-        for row in measure(model, split, folder):
+        for row in measure(model, split, pairs, folder):
             each = row.count.operations.total() / row.sentences
             met = "yes" if each <= row.aim else "no"
             waits = row.count.waits.total()

@@ -31,6 +31,7 @@ from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.metrics.erasure.curves import erase
 from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.soft.distances import Decision as SoftDecision
 from xnmt_bench.metrics.soft.distances import distances
 from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
@@ -115,10 +116,12 @@ def measure(model: NMTModel, split: EncodedSplit) -> dict[str, tuple[int, float]
     measured["erasure, with curves"] = (eraser.rows, spent)
 
     def soften() -> None:
-        for batch, (source, target) in zip(batches, pairs, strict=True):
-            size = (len(KINDS), len(target))
-            keep = tuple(rng.random((*size, len(ids))) for ids in (source, target))
-            distances(model, batch, range(len(target)), keep, SAMPLES, 0)
+        softened = [
+            SoftDecision(i, step, *(rng.random((len(KINDS), len(ids))) for ids in pair))
+            for i, pair in enumerate(pairs)
+            for step in range(len(pair[1]))
+        ]
+        distances(model, model.collate(pairs), softened, SAMPLES, 0)
 
     measured["soft erasure"] = (len(decisions) * len(KINDS) * SAMPLES, seconds(soften))
 

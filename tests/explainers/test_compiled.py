@@ -73,7 +73,8 @@ def test_interventions_name_the_cue_and_nothing_else(side, pre_norm):
     categories = BothSides(Substitutes(CATEGORY), Substitutes(CATEGORY))
     for n, (place, _, source, target) in enumerate(sentences(side)):
         texts = [" ".join(map(str, words)) for words in (source, target)]
-        effects = Interventions(model, categories, 8).effects(n, Sentence(*texts, 0, 0))
+        sentence = (n, Sentence(*texts, 0, 0))
+        [effects] = Interventions(model, categories, 8).effects([sentence])
         cue_side = SOURCE if side == "source" else PREFIX
         sees_cue = effects.step_N > (place if side == "prefix" else -1)
         assert effects.replaced[cue_side][sees_cue, place].min() > 0.9

@@ -11,7 +11,11 @@ from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges.masked import base_log_likelihoods
+from xnmt_bench.metrics.erasure.curves import erase
+from xnmt_bench.metrics.erasure.erasing import Eraser, unordered_decisions
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
+from xnmt_bench.metrics.soft.distances import Decision as SoftDecision
+from xnmt_bench.metrics.soft.distances import distances
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.transformer import Transformer
@@ -20,7 +24,14 @@ from xnmt_bench.rules.extract import ExtractionOptions, extract
 from xnmt_bench.rules.table import Rules
 
 # Operations of the 40 sentences below, 10 % above what was counted.
-EXPLAINERS = {"attention": 451, "prediction_difference": 1497, "gradient_norm": 7275}
+EXPLAINERS = {
+    "attention": 451,
+    "prediction_difference": 1497,
+    "gradient_norm": 7275,
+    "shapley": 1954,
+    "lime": 772,
+}
+FEW = {"shapley": {"permutations": 3}, "lime": {"samples": 20}}  # draws
 SENTENCES = 40
 
 
@@ -64,7 +75,7 @@ def test_the_counter_counts_operations_and_waits():
 @pytest.mark.parametrize("name", EXPLAINERS)
 def test_operations_of_an_explainer_are_bounded_and_it_waits_once(model, split, name, tmp_path):
     (tmp_path / "test").mkdir()
-    explainer, options = load_explainer(name), ExtractionOptions()
+    explainer, options = load_explainer(name, **FEW.get(name, {})), ExtractionOptions()
     work = extract(model, split, SENTENCES, explainer, options, tmp_path, "test", True)
     counted = count(lambda: [*work])
     assert counted.operations.total() <= EXPLAINERS[name]
@@ -75,9 +86,10 @@ def test_operations_of_an_explainer_are_bounded_and_it_waits_once(model, split, 
 def test_sizes_of_a_gpu_change_no_number(model, split, name):
     model = deepcopy(model).double()  # so that rounding hides no difference
     batch = batch_of(model, split)
-    here = load_explainer(name).relevance(model, batch)
+    explainer = load_explainer(name, **FEW.get(name, {}))
+    here = explainer.relevance(model, batch)
     with sizes_of_gpu():
-        there = load_explainer(name).relevance(model, batch)
+        there = explainer.relevance(model, batch)
     for one, other in ((here.source_BTS, there.source_BTS), (here.prefix_BTT, there.prefix_BTT)):
         greatest_B = one.nan_to_num().abs().amax((1, 2))
         assert ((one - other).nan_to_num().abs().amax((1, 2)) <= 1e-9 * greatest_B).all()
@@ -106,6 +118,38 @@ def test_infidelity_waits_once_for_its_sentences(model, split):
     ]
     for together, single in zip(probabilities(model, batch, erased, "zero"), alone, strict=True):
         np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-7)
+
+
+def test_soft_erasure_waits_once_for_its_sentences(model, split):
+    rng, pairs = np.random.default_rng(0), [split.ids(i) for i in range(SENTENCES)]
+    decisions = [
+        SoftDecision(i, step, *(rng.random((4, len(ids))) for ids in pair))
+        for i, pair in enumerate(pairs)
+        for step in range(len(pair[1]))
+    ]
+    batch, results = Batch.collate(pairs), []
+    counted = count(lambda: results.append(distances(model, batch, decisions, 2, 0)))
+    assert counted.operations.total() <= 636
+    assert counted.waits.total() == 1
+    for there, here in zip(results[0], distances(model, batch, decisions, 2, 0), strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-5)
+
+
+def test_erasure_waits_once_for_its_sentences(model, split):
+    decisions = [d for of in unordered_decisions(split, labels_of(split)) for d in of]
+    eraser, results = Eraser(model, split, "zero"), []
+    counted = count(lambda: results.append(erase(eraser, decisions, (0.2,), whole_curves=True)))
+    assert counted.operations.total() <= 1079
+    assert counted.waits.total() == 1
+    here = erase(eraser, decisions, (0.2,), whole_curves=True)
+    for name, there_N in results[0].items():
+        np.testing.assert_allclose(there_N, here[name], rtol=1e-4, atol=1e-6)
+
+
+def labels_of(split):
+    """The target's own words as labels."""
+    lengths = split.target.lengths().tolist()
+    return {(i, t): int(split.target[i][t]) for i, n in enumerate(lengths) for t in range(n)}
 
 
 def test_greedy_search_copies_no_keys_while_no_sentence_ends(model, split, monkeypatch):

@@ -11,13 +11,13 @@ from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 def test_a_killed_table_goes_on_and_a_finished_one_is_not_made_again(transformer):
     job, computed = transformer.changed({}), []
 
-    def compute(number):
-        computed.append(number)
-        if computed == [0, 1, 2]:
+    def compute(numbers):
+        computed.extend(numbers)
+        if computed == [0, 1, 2, 3]:
             raise KeyboardInterrupt
-        columns = {"sentence": np.full(2, number), "step": np.arange(2)}
-        columns["draws"] = [np.array([number, 0.5]), np.array([number, 1.5])]
-        return columns | ({"curve": np.array([0.25, 0.75])} if number < 2 else {})
+        columns = {"sentence": np.repeat(numbers, 2), "step": np.tile(np.arange(2), len(numbers))}
+        columns["draws"] = [np.array([number, x]) for number in numbers for x in (0.5, 1.5)]
+        return columns | ({"curve": np.array([0.25, 0.75] * 2)} if numbers[0] < 2 else {})
 
     def make(parts):
         return store_decisions(
@@ -28,7 +28,7 @@ def test_a_killed_table_goes_on_and_a_finished_one_is_not_made_again(transformer
         _ = make(lambda: range(5)).artefact
     columns = load_decisions(make(lambda: range(5)))
     # The first of three shards was whole.
-    assert computed == [0, 1, 2, 2, 3, 4]
+    assert computed == [0, 1, 2, 3, 2, 3, 4]
     assert columns["sentence"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert columns["draws"].shape == (10, 2) and columns["draws"][7].tolist() == [3, 1.5]
     np.testing.assert_array_equal(columns["curve"], [0.25, 0.75] * 2 + [np.nan] * 6)

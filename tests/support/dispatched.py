@@ -19,9 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from xnmt_bench import device
 
 GPU_BYTES = 80 * 10**9  # of memory: an H100
-# Methods that return a number, an array or a choice to Python.
+# Methods that return a number, an array or a choice to Python. Not `numpy`, which tensors of a GPU
+# lack: `cpu` comes before it.
 ON_HOST = {
-    *("item", "tolist", "cpu", "numpy", "nonzero", "unique", "masked_select"),
+    *("item", "tolist", "cpu", "nonzero", "unique", "masked_select"),
     *("__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__"),
 }
 
@@ -39,6 +40,7 @@ class Count:
     operations: Counter[str] = field(default_factory=Counter)
     waits: Counter[str] = field(default_factory=Counter)
     idle: bool = True  # nothing was dispatched since the last wait
+    on_host: bool = False  # what is dispatched now is of a tensor that is never on a GPU
 
     def wait(self, name: str) -> None:
         """Count a wait, unless all work is done."""
@@ -53,6 +55,10 @@ class _Operations(TorchDispatchMode):
         self._count = count
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        generator = (kwargs or {}).get("generator")
+        # Draws that a seed decides are made on the CPU, wherever the model is.
+        if self._count.on_host or (generator is not None and generator.device.type == "cpu"):
+            return function(*args, **(kwargs or {}))
         name = function._schema.name.removeprefix("aten::")
         by_mask = name in ("index", "index_put", "index_put_") and any(
             x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]
@@ -76,7 +82,11 @@ class _Waits(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name in ON_HOST:
             self._count.wait(name)
-        return function(*args, **(kwargs or {}))
+        self._count.on_host = name == "numpy"
+        try:
+            return function(*args, **(kwargs or {}))
+        finally:
+            self._count.on_host = False
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,6 +13,8 @@ from xnmt_bench.explainers.coalitions import CoalitionExplainer, Coalitions
 from xnmt_bench.explainers.objective import Foil, Of
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Positive, Seed
+
+NUMBERS = 2**24  # of the rows of all steps that are regressed at once
 
 
 class Lime(CoalitionExplainer):
@@ -42,30 +47,54 @@ class Lime(CoalitionExplainer):
         super().__init__(of, foil, removal, seed, positions)
         self._samples, self._ridge, self._width = samples, ridge, width
 
-    def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Return the weights of each step's regression, (T, S + U)."""
-        words = sentence.source + sentence.prefix
-        # On the CPU and for all words of a sentence, so that neither device nor step plays a part.
-        drawn_RX = torch.rand(self._samples, words, generator=generator) < 0.5
-        keep_RX = drawn_RX.to(sentence.device)
-        value_RT = sentence.values(keep_RX)
-        score_TX = value_RT.new_zeros(value_RT.shape[1], words)
-        for step, value_R in enumerate(value_RT.unbind(1)):
-            visible = sentence.source + step  # source words and earlier target words
-            score_TX[step, :visible] = self._regress(keep_RX[:, :visible], value_R)
-        return (score_TX,)
+    def rows(self, words: int) -> int:
+        """Return how many rows a sentence needs, however many words it has."""
+        return self._samples
 
-    def _regress(self, keep_RX: Tensor, value_R: Tensor) -> Tensor:
-        """Return the weights of words, (X,), with an intercept that is not penalised."""
+    def scores(
+        self, sentences: Coalitions, generators: Sequence[torch.Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return the weights of each step's regression, (B, T, X)."""
+        words, device = sentences.source + sentences.prefix, sentences.device
+        keep_BRX = np.zeros((len(generators), self._samples, words), dtype=bool)
+        visible_BX = np.zeros((len(generators), words), dtype=bool)
+        for b, (places_X, generator) in enumerate(zip(sentences.words_X, generators, strict=True)):
+            # On the CPU and for all words of a sentence, so that neither device nor step plays a
+            # part.
+            drawn_RX = torch.rand(self._samples, len(places_X), generator=generator).numpy() < 0.5
+            keep_BRX[b, :, places_X], visible_BX[b, places_X] = drawn_RX.T, True
+        # A step sees the source words, and the target words before it.
+        prefix_TU = np.arange(sentences.prefix) < np.arange(sentences.prefix + 1)[:, None]
+        visible_TX = np.pad(prefix_TU, ((0, 0), (sentences.source, 0)), constant_values=True)
+        visible_BTX = torch.as_tensor(visible_BX[:, None] & visible_TX, device=device)
+        value_BRT, on_BRX = sentences.values(keep_BRX), torch.as_tensor(keep_BRX, device=device)
+        # In parts, since each step has rows of words of its own.
+        steps = max(1, NUMBERS // keep_BRX.size)
+        parts = zip(visible_BTX.split(steps, 1), value_BRT.split(steps, 2), strict=True)
+        return (torch.cat([self._regress(on_BRX, *part) for part in parts], dim=1),)
+
+    def _regress(self, keep_BRX: Tensor, visible_BTX: Tensor, value_BRT: Tensor) -> Tensor:
+        """Return the weights of words, (B, T, X), with an intercept that is not penalised.
+
+        Args:
+            keep_BRX: which words are on.
+            visible_BTX: which of them a step sees; others have no weight there.
+            value_BRT: what is regressed.
+        """
         # In float64 where the device has it, since the system to solve may be nearly singular.
-        on_RX, y_R = (x.to(exact(value_R.device)) for x in (keep_RX, value_R))
+        widest = exact(value_BRT.device)
+        on_BTRX = (keep_BRX[:, None] & visible_BTX[:, :, None]).to(widest)
+        y_BTR1 = value_BRT.to(widest).transpose(1, 2)[..., None]
         # The cosine of a row and of the row in which all words are on.
-        cosine_R = (on_RX.sum(1) / on_RX.shape[1]).sqrt()
-        weight_R = (-((1 - cosine_R) ** 2) / (2 * self._width**2)).exp()
-        share_R = weight_R / weight_R.sum()
+        cosine_BTR = (on_BTRX.sum(3) / visible_BTX.sum(2)[..., None]).sqrt()
+        weight_BTR = (-((1 - cosine_BTR) ** 2) / (2 * self._width**2)).exp()
+        share_BT1R = (weight_BTR / weight_BTR.sum(2, keepdim=True))[:, :, None]
         # Centred by the weighted means, the intercept is gone.
-        on_RX, y_R = on_RX - share_R @ on_RX, y_R - share_R @ y_R
-        weighted_XR = on_RX.T * weight_R
-        # With fewer rows than words, the penalty makes the solution unique.
-        penalty_XX = self._ridge * torch.eye(on_RX.shape[1]).to(on_RX)
-        return torch.linalg.solve(weighted_XR @ on_RX + penalty_XX, weighted_XR @ y_R).to(value_R)
+        on_BTRX, y_BTR1 = on_BTRX - share_BT1R @ on_BTRX, y_BTR1 - share_BT1R @ y_BTR1
+        weighted_BTXR = on_BTRX.transpose(2, 3) * weight_BTR[:, :, None]
+        # With fewer rows than words, the penalty makes the solution unique; and words that a step
+        # does not see get a weight of 0 by it.
+        penalty_XX = self._ridge * torch.eye(on_BTRX.shape[3]).to(on_BTRX)
+        products = weighted_BTXR @ on_BTRX + penalty_XX, weighted_BTXR @ y_BTR1
+        # Without a check, which would wait for the device: the penalty leaves none singular.
+        return torch.linalg.solve_ex(*products)[0][..., 0].to(value_BRT)

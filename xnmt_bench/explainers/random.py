@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +40,9 @@ class Random(Explainer):
         return Relevance.of_inputs(batch, source_BTS.to(device), input_BTT.to(device))
 
 
-def seeded(seed: int, source_S: Tensor, target_T: Tensor) -> torch.Generator:
+def seeded(
+    seed: int, source_S: Tensor | np.ndarray, target_T: Tensor | np.ndarray
+) -> torch.Generator:
     """Return a generator that a seed and a sentence's own ids decide, on every platform."""
     value = seed
     for i in [*source_S.tolist(), *target_T.tolist()]:

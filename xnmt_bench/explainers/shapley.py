@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,22 +40,46 @@ class Shapley(CoalitionExplainer):
         super().__init__(of, foil, removal, seed, positions)
         self._permutations = permutations
 
-    def scores(self, sentence: Coalitions, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Return the mean of what each word adds over the orders, (T, S + U), and its error."""
-        # Drawn on the CPU, where a generator gives the same orders on every machine.
-        words, device = sentence.source + sentence.prefix, sentence.device
-        orders = [torch.randperm(words, generator=generator) for _ in range(self._permutations)]
-        order_PX = torch.stack(orders).to(device)
+    def rows(self, words: int) -> int:
+        """Return how many rows a sentence of so many words needs."""
+        return self._permutations * (words + 1)
+
+    def scores(
+        self, sentences: Coalitions, generators: Sequence[torch.Generator]
+    ) -> tuple[Tensor, ...]:
+        """Return the mean of what each word adds over the orders, (B, T, X), and its error."""
+        words = sentences.source + sentences.prefix
+        came_BPX = np.stack(
+            [
+                self._draw(places_X, words, generator)
+                for places_X, generator in zip(sentences.words_X, generators, strict=True)
+            ]
+        )
         # Word x is on in row r of an order where fewer than r words came before it.
-        came_PX = order_PX.argsort(1)
-        rows_R1 = torch.arange(words + 1, device=device)[:, None]
-        keep_PRX = came_PX[:, None] < rows_R1
+        keep_BPRX = came_BPX[:, :, None] < np.arange(words + 1)[:, None]
         # Rows of all orders together: equal sets of source words in a pass are encoded once.
-        value_PRT = sentence.values(keep_PRX.flatten(0, 1)).unflatten(0, keep_PRX.shape[:2])
-        added_PXT = value_PRT.diff(dim=1).take_along_dim(came_PX[..., None], 1)
-        mean_TX = added_PXT.mean(0).T
+        value_BRT = sentences.values(keep_BPRX.reshape(len(came_BPX), -1, words))
+        value_BPRT = value_BRT.unflatten(1, keep_BPRX.shape[1:3])
+        place_BPX1 = torch.as_tensor(came_BPX[..., None], device=sentences.device)
+        added_BPXT = value_BPRT.diff(dim=2).take_along_dim(place_BPX1, 2)
+        mean_BTX = added_BPXT.mean(1).transpose(1, 2)
         if self._permutations == 1:  # the spread of orders is not known
-            return (mean_TX,)
+            return (mean_BTX,)
         # Orders are independent draws, so the error of their mean falls with their root.
-        error_XT = added_PXT.std(0) / self._permutations**0.5
-        return mean_TX, error_XT.amax(0)
+        error_BXT = added_BPXT.std(1) / self._permutations**0.5
+        return mean_BTX, error_BXT.amax(1)
+
+    def _draw(self, places_X: np.ndarray, words: int, generator: torch.Generator) -> np.ndarray:
+        """Return when each word of a sentence comes in each order, (P, X).
+
+        Args:
+            places_X: of its words, among X.
+            words: X; padding comes last, and adds nothing.
+            generator: on the CPU, where it gives the same orders on every machine.
+        """
+        count = len(places_X)
+        orders = [torch.randperm(count, generator=generator) for _ in range(self._permutations)]
+        came_PX = np.empty((len(orders), words), dtype=np.int64)
+        came_PX[:, places_X] = np.stack([order.numpy() for order in orders]).argsort(1)
+        came_PX[:, np.setdiff1d(np.arange(words), places_X)] = np.arange(count, words)
+        return came_PX

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
-from xnmt_bench.device import Room, device_of
+from xnmt_bench.device import Room, device_of, keeps_in_cache
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.rules.table import Rules
 
 VERSION = 3  # of all that is computed here; raise it where the same rules give other numbers
 POSITIONS = 8192  # of the decoder, computed at once on the CPU
-# Rows that are computed together, sorted by length, are decoded in this many parts: a short row is
-# then not padded to the longest.
+# On the CPU, rows that are computed together, sorted by length, are decoded in this many parts: a
+# short row is then not padded to the longest. A GPU decodes them all in one.
 PARTS = 4
 
 
@@ -151,21 +151,21 @@ def masked_states(
     switched, first = SwitchedOff(model, batch, removal), on_device(first_E)
     # Listed on the host, which then asks the device for nothing.
     host = batch.on_host
-    keep_source_RS = on_device(_keep(host.source_BS, source_position_BK[first_R]))
-    encoding = switched.encoding(first, keep_source_RS[first]).select(on_device(source_R))
-    # The encoding was made for other rows, so its layout of decoder inputs has to be these rows'.
-    encoding = encoding.reading(batch.layout.input_BT)
+    keep_ES = _keep(host.source_BS[first_E], source_position_BK[first_R[first_E]])
+    encoding_E = switched.encoding(first, on_device(keep_ES))
     # Decoder input j + 1 is target word j; input 0 is BOS.
     input_position_RK = prefix_position_BK[first_R] + (prefix_position_BK[first_R] >= 0)
     keep_input_RT = on_device(_keep(host.input_BT, input_position_RK))
     parts: list[tuple[np.ndarray, Tensor]] = []
-    for part in np.array_split(np.argsort(length_R, kind="stable"), PARTS):
+    count = PARTS if keeps_in_cache(batch.source_BS.device) else 1
+    for part in np.array_split(np.argsort(length_R, kind="stable"), count):
         if len(part):
             # No row is read farther than the longest of its part.
             members, longest = on_device(part), int(length_R[part].max())
             inputs = switched.inputs(members, keep_input_RT[members, :longest])
-            read = encoding.select(members)
-            read = read.reading(read.layout.input_BT[:, :longest])
+            # The encoding was made for other rows, so it gets these rows' layout of decoder inputs.
+            read = encoding_E.select(on_device(source_R[part]))
+            read = read.reading(switched.layout.input_BT[members, :longest])
             read = switched.reading(read, members, keep_input_RT[members, :longest])
             decisions = np.flatnonzero(np.isin(row_B, part))
             place_R = np.zeros(len(first_R), dtype=np.int64)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import add
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.device import keeps_in_cache
 from xnmt_bench.nmt.batch import Batch
 
 PADDED = 1.125  # positions of rows of like lengths beside their words, at most
@@ -54,28 +56,32 @@ def equal_batches(lengths: np.ndarray, order: np.ndarray, rows: int) -> list[np.
     return [part[n : n + rows] for part in pools for n in range(0, len(part), rows)]
 
 
-def alike(lengths_NX: np.ndarray, most: Callable[..., int]) -> Iterator[list[int]]:
+def alike(
+    lengths_NX: np.ndarray, most: Callable[..., int], fill: torch.device | None = None
+) -> Iterator[list[int]]:
     """Yield rows of like lengths, little of which is padding.
 
     Args:
         lengths_NX: of each row on each side, source first.
         most: how many go together, by the greatest lengths of each side; one goes always.
+        fill: the device, for rows that are padded in any case: a GPU's room is then filled. A CPU
+            computes small parts as fast, and its parts stay as they are.
     """
+    full = FULL if fill is None or keeps_in_cache(fill) else 1
     lengths, rows = lengths_NX.tolist(), list[int]()
+    longest = words = [0] * lengths_NX.shape[1]  # of each side of `rows`
     # By target length first: scores are (T, S) and (T, T), so that padded steps cost most.
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row][::-1]):
-        part_lengths = [lengths[r] for r in (*rows, row)]
-        longest = [max(side) for side in zip(*part_lengths, strict=True)]
-        words = [sum(side) for side in zip(*part_lengths, strict=True)]
-        padded = any(
-            n * len(part_lengths) > PADDED * w for n, w in zip(longest, words, strict=True)
-        )
-        fits = most(*longest)
+        longer = [*map(max, longest, lengths[row])]
+        more_words, count = [*map(add, words, lengths[row])], len(rows) + 1
+        padded = any(n * count > PADDED * w for n, w in zip(longer, more_words, strict=True))
+        fits = most(*longer)
         # A few rows are padded where there is room for many: a GPU computes both as fast.
-        if rows and ((padded and len(rows) >= fits // FULL) or len(part_lengths) > fits):
+        if rows and ((padded and len(rows) >= fits // full) or count > fits):
             yield rows
-            rows = []
+            rows, longer, more_words = [], lengths[row], lengths[row]
         rows.append(row)
+        longest, words = longer, more_words
     yield rows
 
 

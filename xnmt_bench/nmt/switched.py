@@ -35,6 +35,7 @@ class SwitchedOff:
 
     Attributes:
         source_BSD, input_BTD: the embeddings of all words.
+        layout: of the batch.
 
     Raises:
         NotApplicable: attention of this model cannot leave out a word.
@@ -45,7 +46,7 @@ class SwitchedOff:
             raise NotApplicable(
                 "removal=attention: this model cannot leave words out of its attention"
             )
-        self._model, self._layout = model, batch.layout
+        self._model, self.layout = model, batch.layout
         self._special: tuple[Tensor, Tensor] | None = None
         if removal == "attention":
             self._special = is_special(batch.source_BS), is_special(batch.input_BT)
@@ -67,7 +68,7 @@ class SwitchedOff:
             start: the first place that may be off.
         """
         source_RSD = self._switch(self.source_BSD[rows_R], keep_RS, SOURCE)
-        layout = self._layout.select(rows_R)
+        layout = self.layout.select(rows_R)
         if self._special:
             layout = replace(layout, hidden_BS=(keep_RS == 0) & ~self._special[SOURCE][rows_R])
         if unchanged is None or not start:

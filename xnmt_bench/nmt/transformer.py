@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -29,6 +29,14 @@ def sinusoids(positions: Tensor, dimension: int, like: Tensor) -> Tensor:
     angle = positions.double()[..., None] * torch.exp(even * (-math.log(10000.0) / dimension))
     waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
     return waves[..., :dimension].to(like)  # of an odd dimension the last cosine is left out
+
+
+@lru_cache(16)
+def first_sinusoids(steps: int, dimension: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return those of the positions from 0 on, (T, D); kept, since every pass asks for them."""
+    return sinusoids(
+        torch.arange(steps, device=device), dimension, torch.empty(0, dtype=dtype, device=device)
+    )
 
 
 class Memory(NamedTuple):
@@ -360,6 +368,9 @@ class Transformer(DecoderStack):
         target: bool = False,
     ) -> Tensor:
         """Return embeddings with their positions added; both sides are placed alike."""
+        if positions is None and not self.position_shift:
+            waves_TD = first_sinusoids(*x_BTD.shape[1:], x_BTD.dtype, x_BTD.device)
+            return self.dropout(x_BTD + waves_TD)
         if positions is None:
             positions = torch.arange(x_BTD.shape[1], device=x_BTD.device)
         if self.position_shift:

@@ -51,7 +51,7 @@ def store_decisions(
     stage: str,
     title: str,
     parts: Callable[[], Iterable[Part]],
-    compute: Callable[[Part], Mapping[str, np.ndarray | list[Any]]],
+    compute: Callable[[list[Part]], Mapping[str, np.ndarray | list[Any]]],
     *,
     shard: int,
     sentences: int,
@@ -64,11 +64,11 @@ def store_decisions(
         job: whose system decides.
         stage: the table's name in the store.
         title: what is computed, for progress and times.
-        parts: returns what `compute` needs of each sentence, or of several at once. It is called
-            only where the table is missing.
-        compute: returns columns with a row for each decision of a part; a list holds several
-            numbers of each decision.
-        shard: parts in a shard.
+        parts: returns what `compute` needs of each sentence. It is called only where the table is
+            missing.
+        compute: returns columns with a row for each decision of a shard's parts; a list holds
+            several numbers of each decision.
+        shard: parts in a shard, which are computed at once.
         sentences: of the test set, from the first.
         version: of `compute`; see `Store.stage`.
         recipe: what decides the numbers besides the system and the sentences.
@@ -80,9 +80,9 @@ def store_decisions(
 
         def make(numbers: Sequence[int]) -> Iterator[int]:
             for number in numbers:
-                tables = [pa.table(dict(compute(part))) for part in read.in_shards[number]]
+                columns = compute(read.in_shards[number])
                 paths[number].parent.mkdir(exist_ok=True)
-                write_table(_join(tables), paths[number])
+                write_table(pa.table(dict(columns)), paths[number])
                 yield number
 
         make_shards(folder, EVALUATED, paths, make, title, job.progress)

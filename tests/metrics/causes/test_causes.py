@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from support.dispatched import count
 from support.example_rows import SYSTEM, measured, scored
 from support.systems import double
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
@@ -46,9 +47,8 @@ def changed(transformer):
     categories = transformer.corpus.substitutes()
     sentences = dict(enumerate(transformer.texts.sentences("test", 3)))
     interventions = Interventions(model, categories, 3)
-    return model, interventions, sentences, {
-        n: interventions.effects(n, sentence) for n, sentence in sentences.items()
-    }  # fmt: skip
+    effects = interventions.effects([*sentences.items()])
+    return model, interventions, sentences, dict(zip(sentences, effects, strict=True))
 
 
 def distribution(model, source, target):
@@ -86,6 +86,18 @@ def test_effects_equal_those_of_one_row_at_a_time(changed):
                     assert effect == pytest.approx(np.mean(distances), abs=1e-8)
                     compared += 1
     assert compared > 50
+
+
+def test_causes_wait_once_for_their_sentences(changed):
+    _, interventions, sentences, by_number = changed
+    results = []
+    counted = count(lambda: results.extend(interventions.effects([*sentences.items()])))
+    assert counted.operations.total() <= 934
+    assert counted.waits.total() == 1
+    for there, here in zip(results, by_number.values(), strict=True):
+        for kind in KINDS:
+            for one, other in zip(getattr(there, kind), getattr(here, kind), strict=True):
+                np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_a_word_and_its_translation_are_replaced_together(changed):
@@ -153,7 +165,7 @@ def test_a_mark_and_its_translation_are_a_pair_that_asks_for_another(transformer
     corpus = ToyTwins(train=20, valid=1, test=3)
     sentence = next(corpus.sentences("test"))
     model = double(transformer.system.model)
-    effects = Interventions(model, corpus.substitutes(), 3).effects(0, sentence)
+    [effects] = Interventions(model, corpus.substitutes(), 3).effects([(0, sentence)])
     for planted in sentence.gold.planted:
         n = effects.slot_N.index(planted.slot)
         which, pair = effects.replaced[SOURCE][n], effects.replaced_with_translation[SOURCE][n]
@@ -188,9 +200,7 @@ def test_effects_hardly_depend_on_the_draw_of_substitutes(transformer):
     for first in (0, 1):
         half = Half(transformer.system.model, transformer.corpus.substitutes(), 8)
         half.first = first
-        effects = [
-            half.effects(n, s) for n, s in enumerate(transformer.texts.sentences("test", 25))
-        ]
+        effects = half.effects([*enumerate(transformer.texts.sentences("test", 25))])
         by_half.append(
             [
                 np.concatenate([e.replaced[side].ravel() for e in effects])
@@ -230,7 +240,8 @@ def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transf
     """The model has never met the marks, which does not matter: only whose effects are averaged."""
     model = double(transformer.system.model)
     sentence = next(ToyTwins(train=20, valid=1, test=3).sentences("test"))
-    effects = Interventions(model, transformer.corpus.substitutes(), 3).effects(0, sentence)
+    interventions = Interventions(model, transformer.corpus.substitutes(), 3)
+    [effects] = interventions.effects([(0, sentence)])
     clean_TV, _ = distribution(model, sentence.source, sentence.target)
     source = sentence.source.split()
     for planted in sentence.gold.planted:
@@ -252,7 +263,8 @@ def test_on_planted_decisions_a_word_is_replaced_by_what_asks_for_another(transf
 def test_both_planted_words_are_replaced_at_once(transformer, cue):
     model = double(transformer.system.model)
     sentence = next(Catalogue(train=20, valid=1, test=3, cue=cue).sentences("test"))
-    effects = Interventions(model, transformer.corpus.substitutes(), 3).effects(0, sentence)
+    interventions = Interventions(model, transformer.corpus.substitutes(), 3)
+    [effects] = interventions.effects([(0, sentence)])
     clean_TV, _ = distribution(model, sentence.source, sentence.target)
     [planted] = sentence.gold.planted
     n = effects.slot_N.index(planted.slot)
@@ -274,8 +286,8 @@ def test_decisions_are_first_pieces_without_eos(changed):
 
 
 def test_a_probability_too_small_for_float32_changes_by_a_number():
-    clean_NV, new_NV = np.array([[0.75, 0.25]]), np.array([[0.0, 1.0]])
-    _, [change], [lost], _ = _compare(new_NV, clean_NV)
+    clean_PV, new_PV = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.0, 1.0]])
+    _, [change], [lost] = _compare(new_PV, clean_PV)
     assert lost and -110 < change < -80
 
 

@@ -1,7 +1,7 @@
 """Soft erasure against a slow loop, bounds, and explainers whose place is known."""
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from support.systems import batch_of, double, small_job
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.soft import SoftErasure
-from xnmt_bench.metrics.soft.distances import distances, hellinger
+from xnmt_bench.metrics.soft.distances import Decision, distances, hellinger
 from xnmt_bench.metrics.soft.metric import NARROW, sums_of
 from xnmt_bench.metrics.soft.retention import KINDS, chances_of, level, scale
 from xnmt_bench.rules.extract import TEACHER_FORCING
@@ -39,13 +39,19 @@ def drawn_relevance(ids, first=0):
     return SentenceRelevance(0, first, rng.normal(size=(t - first, s)), prefix, np.ones(t - first))
 
 
+def decisions_of(chances, first=0, sentence=0):
+    """The decisions of a sentence, from a step on, by the chances of its words."""
+    by_decision = zip(*(chances_KNX.swapaxes(0, 1) for chances_KNX in chances), strict=True)
+    return [Decision(sentence, first + n, *of) for n, of in enumerate(by_decision)]
+
+
 def test_distances_equal_a_slow_loop(model_and_sentence):
     """One decision, one way to keep words and one draw at a time, by numpy's own sums."""
     model, batch, ids = model_and_sentence
     first = 1
     chances, _, _ = chances_of(drawn_relevance(ids, first), *ids, retention=0.4)
     steps = range(first, len(ids[1]))
-    nothing_N, moved_KNR = distances(model, batch, steps, chances, SAMPLES, seed=5)
+    nothing_N, moved_NKR = distances(model, batch, decisions_of(chances, first), SAMPLES, seed=5)
     source, inputs = model.embed_source(batch.source_BS)[0], model.embed_target(batch.input_BT)[0]
     special = np.isin(batch.input_BT[0].numpy(), SPECIAL)
 
@@ -75,17 +81,35 @@ def test_distances_equal_a_slow_loop(model_and_sentence):
                 for j in range(step):
                     y[j + 1][torch.tensor(of_inputs[r, j + 1] >= chances[1][k, n, j])] = 0
                 expected = distance(unerased, p_of(x, y, step))
-                assert moved_KNR[k, n, r] == pytest.approx(expected, abs=1e-7)
+                assert moved_NKR[n, k, r] == pytest.approx(expected, abs=1e-7)
 
 
 def test_whole_embeddings_move_nothing_and_none_moves_as_far_as_no_word(model_and_sentence):
     model, batch, ids = model_and_sentence
     count = len(ids[1])
     ends = tuple(np.stack([np.full((count, len(x)), keep) for keep in (1.0, 0.0)]) for x in ids)
-    nothing_N, moved_KNR = distances(model, batch, range(count), ends, 2, seed=0)
-    np.testing.assert_allclose(moved_KNR[0], 0, atol=1e-7)
-    np.testing.assert_allclose(moved_KNR[1], np.repeat(nothing_N[:, None], 2, 1), atol=1e-7)
+    nothing_N, moved_NKR = distances(model, batch, decisions_of(ends), 2, seed=0)
+    np.testing.assert_allclose(moved_NKR[:, 0], 0, atol=1e-7)
+    np.testing.assert_allclose(moved_NKR[:, 1], np.repeat(nothing_N[:, None], 2, 1), atol=1e-7)
     assert nothing_N.max() > 0.5
+
+
+def test_sentences_that_are_computed_together_have_the_distances_of_each(system):
+    model, split = double(system.system.model), system.texts.split("test")
+    pairs = [(split.source[i], split.target[i]) for i in range(4)]
+    decisions = [
+        decisions_of(chances_of(drawn_relevance(ids, first), *ids, 0.4)[0], first, n)
+        for n, (first, ids) in enumerate(zip((0, 2, 1, 0), pairs, strict=True))
+    ]
+    together = distances(model, model.collate(pairs), [*chain(*decisions[::-1])], SAMPLES, seed=5)
+    each = [
+        distances(
+            model, model.collate([ids]), [replace(d, sentence=0) for d in of], SAMPLES, seed=5
+        )
+        for ids, of in zip(pairs, decisions, strict=True)
+    ][::-1]
+    for whole, parts in zip(together, zip(*each, strict=True), strict=True):
+        np.testing.assert_allclose(whole, np.concatenate(parts), atol=1e-9)
 
 
 def test_hellinger_is_between_0_and_1():
@@ -192,9 +216,9 @@ def test_high_scores_for_all_words_gain_by_the_raw_numbers_alone(workplace, tran
             ]
             relevance = replace(relevance, source_TS=scores[0], prefix_TT=scores[1])
             chances, retention_N, _ = chances_of(relevance, *ids, 0.5)
-            steps = range(relevance.first, len(ids[1]))
-            nothing_N, moved_KNR = distances(model, model.collate([ids]), steps, chances, 2, 0)
-            columns = dict(zip(KINDS, moved_KNR, strict=True))
+            decisions = decisions_of(chances, relevance.first)
+            nothing_N, moved_NKR = distances(model, model.collate([ids]), decisions, 2, 0)
+            columns = dict(zip(KINDS, moved_NKR.swapaxes(0, 1), strict=True))
             parts.append(sums_of(columns | {"nothing": nothing_N, "retention": retention_N}))
         means.append({name: np.concatenate([p[name] for p in parts]).mean() for name in parts[0]})
     drawn, cheater = means

@@ -11,7 +11,8 @@ substitutes after which the model chooses another word. The prefix is not change
 controlled direct effects: what a changed word would change by way of an earlier target word is not
 in them.
 
-Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch.
+Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch, P compared
+pairs of distributions.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, groupby, islice, product
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Entry, Unit
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD
-from xnmt_bench.device import device_of
+from xnmt_bench.device import Room, device_of, exact
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.switched import replacement
+from xnmt_bench.nmt.batching import alike
+from xnmt_bench.nmt.distributions import beside_references
+from xnmt_bench.nmt.switched import SwitchedOff
 
 SOURCE, PREFIX = 0, 1
-POSITIONS = 4096  # of the decoder, computed at once; no result depends on it
-LEAST = np.finfo(np.float32).tiny  # a label too improbable for float32 is not impossible
+KINDS = 3  # what is compared: total variation, log P(label), whether the label is lost
+LEAST = torch.finfo(torch.float32).tiny  # a label too improbable for float32 is not impossible
 
 
 @dataclass(frozen=True)
@@ -88,24 +91,112 @@ class Change:
         """Return whether it says something of a decision: a planted one has to be flipped."""
         return slot not in self.planted or slot in self.flips
 
+    def behind(self, word_N: np.ndarray) -> np.ndarray:
+        """Return which target words stand behind a changed one, (N,)."""
+        target = self.units.get(PREFIX)
+        return word_N >= target.stop if target else np.zeros(len(word_N), dtype=bool)
+
+    def within(self, word_N: np.ndarray) -> np.ndarray:
+        """Return which target words stand behind a part of the change, (N,)."""
+        target = self.units.get(PREFIX)
+        none_N = np.zeros(len(word_N), dtype=bool)
+        return (word_N > target.start) & (word_N < target.stop) if target else none_N
+
 
 @dataclass(frozen=True)
 class Clean:
-    """An unchanged sentence, and the model's decisions on it.
+    """An unchanged sentence and its decisions.
 
     Attributes:
         ids: of source and target.
         step_N: the decisions.
         word_N: the target word of each.
         slot_N: the slot of each planted decision, else empty.
-        distribution_NV: the model's.
     """
 
     ids: list[list[int]]
     step_N: np.ndarray
     word_N: np.ndarray
     slot_N: list[str]
-    distribution_NV: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    """A sentence that the model reads, and where its distributions are looked at.
+
+    Attributes:
+        ids: of source and target.
+        step_P: steps in it.
+        decision_P: the decision of the clean sentence that each is compared with.
+        erased: places of source pieces, and of decoder inputs, that get the mean embedding.
+    """
+
+    ids: list[list[int]]
+    step_P: np.ndarray
+    decision_P: np.ndarray
+    erased: tuple[np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is changed in a sentence.
+
+    Attributes:
+        lengths: words of both sides.
+        clean: the sentence.
+        changes: of single words, and of words with their translations; a row for each.
+        joint: the decision of each row in which link and cue are replaced at once.
+        erased: the side and the word that each row takes away.
+        rows: of `changes`, `joint` and `erased`, in this order.
+    """
+
+    lengths: list[int]
+    clean: Clean
+    changes: tuple[list[Change], list[Change]]
+    joint: list[int]
+    erased: list[tuple[int, int]]
+    rows: list[Row]
+
+    def effects(self, compared: Iterable[np.ndarray]) -> Effects:
+        """Return the effects by what was compared in each row, (KINDS, P)."""
+        rows = iter(zip(self.rows, compared, strict=True))
+        singles, pairs = (self._average(each, rows) for each in self.changes)
+        joint_N = np.full(len(self.clean.step_N), np.nan)
+        for n, of_decision in groupby(self.joint):
+            of_both = islice(rows, len([*of_decision]))
+            joint_N[n] = np.mean([numbers[0, 0] for _, numbers in of_both])
+        removed = [np.full((len(joint_N), words), np.nan) for words in self.lengths]
+        for (side, word), (row, numbers) in zip(self.erased, rows, strict=True):
+            removed[side][row.decision_P, word] = numbers[0]
+        which, change, flips = singles
+        by_word = which, pairs[0], change, flips, removed
+        substitutes = len(self.changes[0])
+        as_long = sum(
+            [*map(len, row.ids)] == [*map(len, self.clean.ids)] for row in self.rows[:substitutes]
+        )
+        return Effects(
+            self.clean.step_N, self.clean.slot_N, *by_word, joint_N, substitutes, as_long
+        )
+
+    def _average(
+        self, changes: Sequence[Change], rows: Iterator[tuple[Row, np.ndarray]]
+    ) -> list[list[np.ndarray]]:
+        """Return means over changes of each kind of number, by side, (N, W).
+
+        NaN where nothing was changed.
+        """
+        # The last sum counts changes.
+        shape = KINDS + 1, len(self.clean.step_N)
+        sums = [np.zeros((*shape, words)) for words in self.lengths]
+        for change, (row, numbers) in zip(changes, islice(rows, len(changes)), strict=True):
+            counted = np.vstack([numbers, np.ones(len(row.decision_P))])
+            word_P = self.clean.word_N[row.decision_P]
+            masks = [~change.within(word_P), change.behind(word_P)]  # by side
+            for side, unit in change.units.items():
+                columns = np.arange(unit.start, unit.stop)
+                places = np.ix_(np.arange(KINDS + 1), row.decision_P[masks[side]], columns)
+                sums[side][places] += counted[:, masks[side], None]
+        return [[ratio(s[kind], s[-1]) for s in sums] for kind in range(KINDS)]
 
 
 class Interventions:
@@ -122,28 +213,44 @@ class Interventions:
         self._categories = (categories.source, categories.target)
         self._translations = categories.translations
 
-    @torch.no_grad()
-    def effects(self, number: int, sentence: Sentence) -> Effects:
-        """Return what changing each word of a sentence does.
+    def effects(self, sentences: Sequence[tuple[int, Sentence]]) -> list[Effects]:
+        """Return what changing each word of some sentences does.
 
         Args:
-            number: of the sentence, from which the draw of substitutes follows.
-            sentence: its target is the prefix of each decision.
+            sentences: each with its number, from which the draw of substitutes follows. Its target
+                is the prefix of each decision.
         """
+        plans = [self._plan(number, sentence) for number, sentence in sentences]
+        room = Room(None, cpu=4096, each=2**18)
+        compared = iter(
+            room.tried(device_of(self._model), lambda most: self._compare_all(plans, most))
+        )
+        return [plan.effects([*islice(compared, len(plan.rows))]) for plan in plans]
+
+    def _plan(self, number: int, sentence: Sentence) -> Plan:
         texts = [split_words(sentence.source), split_words(sentence.target)]
         gold = sentence.gold or Gold()
         clean = self._read(texts, gold)
-        singles = list(self._changes(number, texts, gold))
-        pairs = list(self.paired_changes(number, texts, gold))
-        (which, change, flips), as_long = self._average(singles, texts, clean)
-        (of_pairs, *_), _ = self._average(pairs, texts, clean)
-        that = [self._erase(side, texts[side], clean) for side in (SOURCE, PREFIX)]
-        joint_N = self._replace_both(texts, gold, clean)
-        by_word = which, of_pairs, change, flips, that
-        return Effects(clean.step_N, clean.slot_N, *by_word, joint_N, len(singles), as_long)
+        changes = (
+            [*self._changes(number, texts, gold)],
+            [*self.paired_changes(number, texts, gold)],
+        )
+        joint = [*self._replace_both(texts, gold, clean)]
+        erased = [*self._erase(texts, clean)]
+        return Plan(
+            [*map(len, texts)],
+            clean,
+            changes,
+            [int(row.decision_P[0]) for row in joint],
+            [word for word, _ in erased],
+            [
+                *(self._row(change, clean) for change in chain(*changes)),
+                *joint,
+                *(row for _, row in erased),
+            ],
+        )
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
-        ids = self.encode(texts)
         target_words = [*self._words(PREFIX, texts[PREFIX]), NO_WORD]
         first_T = np.diff(target_words, prepend=-1) != 0
         first_T[-1] = False  # EOS
@@ -151,43 +258,20 @@ class Interventions:
         word_N = np.asarray(target_words)[step_N]
         slots = {planted.word: planted.slot for planted in gold.planted}
         slot_N = [slots.get(word, "") for word in word_N.tolist()]
-        [distribution_TV] = self._distributions([ids])
-        return Clean(ids, step_N, word_N, slot_N, distribution_TV[step_N])
+        return Clean(self.encode(texts), step_N, word_N, slot_N)
 
-    def _average(
-        self, changes: Sequence[Change], texts: Sequence[Sequence[str]], clean: Clean
-    ) -> tuple[list[list[np.ndarray]], int]:
-        """Return means over changes, and how many changes are as long.
-
-        They are of total variation, of the change of log P(label), and of flips; by side, (N, W)
-        each. NaN where nothing was changed.
-        """
-        # The fourth sum counts changes.
-        sums = [np.zeros((4, len(clean.step_N), len(text))) for text in texts]
-        as_long = 0
-        changed_ids = [self.encode(change.texts) for change in changes]
-        for change, new, new_TV in zip(
-            changes, changed_ids, self._distributions(changed_ids), strict=True
-        ):
-            longer = [len(new[side]) - len(clean.ids[side]) for side in (SOURCE, PREFIX)]
-            as_long += not any(longer)
-            counts_N = np.array([change.counts(slot) for slot in clean.slot_N], dtype=bool)
-            behind_N = within_N = np.zeros(len(clean.step_N), dtype=bool)
-            if target := change.units.get(PREFIX):
-                behind_N = clean.word_N >= target.stop
-                # Between its own words the prefix holds a part of the change.
-                within_N = (clean.word_N > target.start) & ~behind_N
-            # What stands behind a changed target word moves with it. Steps within it are not read,
-            # and may lie behind the end of a shorter target.
-            moved_N = clean.step_N + behind_N * longer[PREFIX]
-            new_NV = new_TV[np.where(within_N, 0, moved_N)]
-            compared = _compare(new_NV, clean.distribution_NV)
-            for side, unit in change.units.items():
-                rows = np.flatnonzero(counts_N & (behind_N if side == PREFIX else ~within_N))
-                columns = np.arange(unit.start, unit.stop)
-                places = np.ix_(np.arange(4), rows, columns)
-                sums[side][places] += compared[:, rows, None]
-        return [[ratio(s[kind], s[-1]) for s in sums] for kind in range(3)], as_long
+    def _row(self, change: Change, clean: Clean) -> Row:
+        """Return a changed sentence, and the decisions that the change says something of."""
+        ids = self.encode(change.texts)
+        longer = len(ids[PREFIX]) - len(clean.ids[PREFIX])
+        counts_N = np.array([change.counts(slot) for slot in clean.slot_N], dtype=bool)
+        behind_N = change.behind(clean.word_N)
+        # Between its own words the prefix holds a part of the change, and the steps before a
+        # changed target word do not see it.
+        seen_N = ~change.within(clean.word_N) if SOURCE in change.units else behind_N
+        decision_P = np.flatnonzero(counts_N & seen_N)
+        # What stands behind a changed target word moves with it.
+        return Row(ids, (clean.step_N + behind_N * longer)[decision_P], decision_P)
 
     def encode(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of both sides, EOS last, of their words."""
@@ -264,23 +348,31 @@ class Interventions:
     def _pieces(self, side: int, words: Iterable[str]) -> int:
         return len(self._model.vocabularies[side].encode(" ".join(words)))
 
-    def _replace_both(self, texts: Sequence[Sequence[str]], gold: Gold, clean: Clean) -> np.ndarray:
-        """Return the effect of replacing link and cue at once on their own decision, (N,)."""
-        effect_N = np.full(len(clean.step_N), np.nan)
+    def _replace_both(
+        self, texts: Sequence[Sequence[str]], gold: Gold, clean: Clean
+    ) -> Iterator[Row]:
+        """Yield rows in which link and cue of a planted decision are replaced at once."""
         for planted in (p for p in gold.planted if p.slot in clean.slot_N):
-            changed = []
+            decision_P = np.array([clean.slot_N.index(planted.slot)])
             for link, cue in product(planted.other_links, planted.other_cues):
                 words = [*texts[SOURCE]]
                 words[planted.link], words[planted.cue] = link, cue
-                changed.append(self.encode([words, texts[PREFIX]]))
-            n = clean.slot_N.index(planted.slot)
-            distances = [
-                _total_variation(new_TV[clean.step_N[n]], clean.distribution_NV[n])
-                for new_TV in self._distributions(changed)
-            ]
-            if distances:
-                effect_N[n] = np.mean(distances)
-        return effect_N
+                ids = self.encode([words, texts[PREFIX]])
+                yield Row(ids, clean.step_N[decision_P], decision_P)
+
+    def _erase(
+        self, texts: Sequence[Sequence[str]], clean: Clean
+    ) -> Iterator[tuple[tuple[int, int], Row]]:
+        """Yield side and place of each word, and a row that takes all from it but its place."""
+        for side, words in enumerate(texts):
+            word_X = np.array(self._words(side, words))
+            for word in range(len(words)):
+                # Input j + 1 is target piece j.
+                places, none = np.flatnonzero(word_X == word) + side, np.array([], dtype=int)
+                erased = (places, none) if side == SOURCE else (none, places)
+                seen_N = (clean.word_N > word) if side == PREFIX else clean.word_N >= 0
+                decision_P = np.flatnonzero(seen_N)
+                yield (side, word), Row(clean.ids, clean.step_N[decision_P], decision_P, erased)
 
     def _choose(self, number: int, side: int, unit: Unit, words: Sequence[str]) -> Iterator[Entry]:
         """Yield substitutes in a seeded order, those of as many pieces first."""
@@ -291,43 +383,66 @@ class Interventions:
         drawn.sort(key=lambda entry: self._pieces(side, entry) != pieces)  # stable
         yield from drawn[: self._most]
 
-    def _distributions(self, pairs: Sequence[list[list[int]]]) -> Iterator[np.ndarray]:
-        """Yield the distribution of each step, (T, V), for each pair of ids, in their order."""
-        longest = max((max(len(source), len(target)) for source, target in pairs), default=1)
-        rows = max(1, POSITIONS // longest)
-        for start in range(0, len(pairs), rows):
-            part = [(source, target) for source, target in pairs[start : start + rows]]
-            batch = self._model.collate(part)
-            for states_TD, (_, target) in zip(self._model.states(batch), part, strict=True):
-                yield self._distribution(states_TD[: len(target)])
+    @torch.no_grad()
+    def _compare_all(self, plans: Sequence[Plan], positions: int) -> list[np.ndarray]:
+        """Return what each row of the plans compares, (KINDS, P)."""
+        cleans = [Row(p.clean.ids, p.clean.step_N, np.arange(len(p.clean.step_N))) for p in plans]
+        first_of = np.cumsum([0, *(len(row.step_P) for row in cleans)])
+        states, order = list[Tensor](), list[np.ndarray]()
+        for group, states_ND in self._states(cleans, positions):
+            states.append(states_ND)
+            order += [first_of[n] + cleans[n].decision_P for n in group]
+        way_back = torch.as_tensor(np.argsort(np.concatenate(order)), device=states[0].device)
+        clean_ND = torch.cat(states)[way_back]
+        # Erased rows apart: of the others no embedding is replaced.
+        rows = [(row, first) for p, first in zip(plans, first_of, strict=False) for row in p.rows]
+        numbers, groups = list[Tensor](), list[list[int]]()
+        for erases in (False, True):
+            members = [
+                n
+                for n, (row, _) in enumerate(rows)
+                if len(row.step_P) and (row.erased is not None) == erases
+            ]
+            for group, states_PD in self._states([rows[n][0] for n in members], positions):
+                groups.append([members[n] for n in group])
+                references = [rows[n][1] + rows[n][0].decision_P for n in groups[-1]]
+                pairs = beside_references(
+                    self._model, states_PD, clean_ND, np.concatenate(references)
+                )
+                numbers += [_compare(*pair) for pair in pairs]
+        # Copied once all is computed, since a copy waits for the device.
+        compared = torch.cat(numbers, dim=1).cpu().numpy() if numbers else np.empty((KINDS, 0))
+        # Rows that compare nothing come first, with no number each.
+        by_row = {n: compared[:, :0] for n in range(len(rows))}
+        ends = np.cumsum([0, *(len(rows[n][0].step_P) for n in chain(*groups))])
+        for n, start, end in zip(chain(*groups), ends, ends[1:], strict=False):
+            by_row[n] = compared[:, start:end]
+        return [*by_row.values()]
 
-    def _distribution(self, states_TD: torch.Tensor) -> np.ndarray:
-        """Return the distribution (T, V) of each step of one row."""
-        # Row by row, since a distribution is as wide as the vocabulary.
-        return self._model.logits(states_TD).softmax(-1).double().cpu().numpy()
-
-    def _erase(self, side: int, words: Sequence[str], clean: Clean) -> np.ndarray:
-        """Return the effect of taking all from a word but its place, (N, W)."""
-        model, ids = self._model, clean.ids
-        word_of_piece = torch.tensor(self._words(side, words), device=device_of(model))
-        batch: Batch = model.collate([(ids[SOURCE], ids[PREFIX])] * len(words))
-        embedded = [model.embed_source(batch.source_BS), model.embed_target(batch.input_BT)]
-        # Input j + 1 is target piece j, and EOS is not an input.
-        shift = 1 if side == PREFIX else 0
-        changed_RXD = embedded[side].clone()
-        erased_RX = torch.zeros(changed_RXD.shape[:2], dtype=torch.bool, device=changed_RXD.device)
-        places = torch.arange(len(words), device=changed_RXD.device)[:, None]
-        erased_RX[:, shift : shift + len(word_of_piece)] = word_of_piece == places
-        changed_RXD[erased_RX] = replacement(model, side, "mean").to(changed_RXD)
-        embedded[side] = changed_RXD
-        states = model.decode(model.encode(embedded[SOURCE], batch.layout), embedded[PREFIX])
-        new = (self._distribution(states_TD[clean.step_N]) for states_TD in states)
-        effect_NW = np.stack(
-            [_total_variation(new_NV, clean.distribution_NV) for new_NV in new], axis=1
-        )
-        if side == PREFIX:
-            effect_NW[clean.word_N[:, None] <= np.arange(len(words))] = np.nan
-        return effect_NW
+    def _states(self, rows: Sequence[Row], positions: int) -> Iterator[tuple[list[int], Tensor]]:
+        """Yield rows of like length, and the states at all steps that they compare, (P, D)."""
+        lengths_R2 = np.array([[len(ids) for ids in row.ids] for row in rows]).reshape(-1, 2)
+        device = device_of(self._model)
+        groups = alike(lengths_R2, lambda s, t: positions // max(s, t), device)
+        for group in groups if rows else ():
+            members = [rows[n] for n in group]
+            batch = self._model.collate([(row.ids[SOURCE], row.ids[PREFIX]) for row in members])
+            if members[0].erased is None:
+                states_RTD = self._model.states(batch)
+            else:
+                keep = [np.ones(x.shape, dtype=bool) for x in (batch.source_BS, batch.target_BT)]
+                for r, row in enumerate(members):
+                    for keep_RX, places in zip(keep, row.erased or (), strict=True):
+                        keep_RX[r, places] = False
+                keep_RS, keep_RT = (torch.as_tensor(x, device=device) for x in keep)
+                switched = SwitchedOff(self._model, batch, "mean")
+                all_R = torch.arange(len(members), device=device)
+                encoding = switched.encoding(all_R, keep_RS)
+                states_RTD = self._model.decode(encoding, switched.inputs(all_R, keep_RT))
+            row_P = np.repeat(np.arange(len(members)), [len(row.step_P) for row in members])
+            at = np.stack([row_P, np.concatenate([row.step_P for row in members])])
+            row, step = torch.as_tensor(at, device=device)
+            yield group, states_RTD[row, step]
 
 
 def _replace(
@@ -342,14 +457,13 @@ def _replace(
     return Change({side: unit for side, (unit, _) in entries.items()}, replaced, *slots)
 
 
-def _compare(new_NV: np.ndarray, clean_NV: np.ndarray) -> np.ndarray:
-    """Return total variation, change of log P(label), whether the label is lost, and 1; (4, N)."""
-    label_N, row_N = clean_NV.argmax(-1), np.arange(len(clean_NV))
-    new_N, clean_N = (np.maximum(p_NV[row_N, label_N], LEAST) for p_NV in (new_NV, clean_NV))
-    change_N = np.log(new_N) - np.log(clean_N)
-    lost_N = new_NV.argmax(-1) != label_N
-    return np.stack([_total_variation(new_NV, clean_NV), change_N, lost_N, np.ones(len(row_N))])
-
-
-def _total_variation(first_NV: np.ndarray, second_NV: np.ndarray) -> np.ndarray:
-    return np.asarray(0.5 * np.abs(first_NV - second_NV).sum(-1))
+def _compare(new_PV: Tensor, clean_PV: Tensor) -> Tensor:
+    """Return total variation, change of log P(label), and whether the label is lost; (KINDS, P)."""
+    label_P1, widest = clean_PV.argmax(-1, keepdim=True), exact(new_PV.device)
+    new_P, clean_P = (
+        p_PV.gather(-1, label_P1)[:, 0].to(widest).clamp(min=LEAST) for p_PV in (new_PV, clean_PV)
+    )
+    variation_P = 0.5 * (new_PV - clean_PV).abs().sum(-1)
+    lost_P = new_PV.argmax(-1) != label_P1[:, 0]
+    change_P = new_P.log() - clean_P.log()
+    return torch.stack([variation_P.to(widest), change_P, lost_P.to(widest)])

@@ -296,8 +296,8 @@ class Causes(SumMetric):
                 if not split.untied(index):
                     yield int(split.number[index]), sentence
 
-        def compute(part: tuple[int, Sentence]) -> dict[str, Any]:
-            return columns_of(*part, interventions().effects(*part))
+        def compute(part: list[tuple[int, Sentence]]) -> dict[str, Any]:
+            return columns_of(part, interventions().effects(part))
 
         return store_decisions(
             job,

@@ -25,7 +25,7 @@ from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.store import Stage
 
-SHARD = 20  # sentences
+SHARD = 50  # sentences
 
 
 def erase_words(
@@ -51,8 +51,8 @@ def erase_words(
             for decisions in _groups(islice(ordered, count)):
                 yield whole_curves, decisions
 
-    def compute(part: tuple[bool, list[Decision]]) -> Columns:
-        whole_curves, decisions = part
+    def compute(groups: list[tuple[bool, list[Decision]]]) -> Columns:
+        [(whole_curves, decisions)] = groups
         eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
         flat_N = np.array([decision.flat for decision in decisions])
         return _keys(decisions) | {"flat": flat_N} | erase(eraser, decisions, shares, whole_curves)
@@ -93,7 +93,8 @@ def bound(job: Job, sentences: int, limited: int, draws: int, removal: Removal, 
         unordered = unordered_decisions(job.texts.split(EVALUATED), load_labels(labels))
         return _groups(draw([*islice(unordered, sentences)], limited, draws))
 
-    def compute(decisions: list[Decision]) -> Columns:
+    def compute(groups: list[list[Decision]]) -> Columns:
+        [decisions] = groups
         eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
         lower_N, upper_N = limits(eraser, decisions, beam)
         return _keys(decisions) | {"lower": lower_N, "upper": upper_N}

@@ -135,24 +135,20 @@ class Infidelity(SumMetric):
         sentences = decisions.count(EVALUATED, self.sentences)
         labels = decisions.labels(EVALUATED, TEACHER_FORCING)
 
-        def read() -> Iterator[tuple[StoredLabels, range]]:
+        def compute(members: list[int]) -> dict[str, Any]:
             size = decisions.extraction.shard_sentences
             stored = StoredLabels(labels.path, EVALUATED, size)
-            for start in range(0, sentences, SHARD):
-                yield stored, range(start, min(start + SHARD, sentences))
-
-        def compute(part: tuple[StoredLabels, range]) -> dict[str, Any]:
-            (stored, members), split, model = part, texts.split(EVALUATED), job.system.model
+            split, model = texts.split(EVALUATED), job.system.model
             ids = [(split.source[index], split.target[index]) for index in members]
             # Labels of the unchanged system: erased words change its probability and not its
             # choice.
-            batch, whole_BT = stored.of([*members], model.collate(ids))
+            batch, whole_BT = stored.of(members, model.collate(ids))
             # One draw of erased words serves all steps of a sentence.
             erased = [erased_words(*pair, self.samples, self.draws) for pair in ids]
             p_BRT, now_BT = probabilities(model, batch, erased, removal), batch.on_host.current_BT
             place_N, step_N = np.nonzero(now_BT)
             return {
-                "sentence": split.number[members.start + place_N],
+                "sentence": split.number[members[0] + place_N],
                 "step": step_N,
                 "whole": whole_BT[now_BT],
                 "erased": [p_BRT[b][:, t] for b, t in zip(place_N, step_N, strict=True)],
@@ -162,9 +158,9 @@ class Infidelity(SumMetric):
             job,
             "erased_at_random",
             "erased at random",
-            read,
+            lambda: range(sentences),
             compute,
-            shard=1,
+            shard=SHARD,
             sentences=sentences,
             version=1,
             labels=labels,

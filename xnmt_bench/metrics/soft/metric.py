@@ -12,7 +12,7 @@ from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds, by_unit
-from xnmt_bench.metrics.soft.distances import distances
+from xnmt_bench.metrics.soft.distances import Decision, distances
 from xnmt_bench.metrics.soft.retention import KINDS, chances_of
 from xnmt_bench.options import Count, Few, Seed, Share
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
@@ -23,7 +23,7 @@ from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Stage
 
 three_digits = "{:.3f}".format
-SHARD = 20  # sentences
+SHARD = 50  # sentences
 NARROW = 0.01  # a distance without any word below which a decision depends on none
 # Result columns of what is kept and removed, by the scores and at one retention.
 RESULTS = dict(zip(KINDS, ("soft_ns", "soft_nc", "pi_soft_ns", "pi_soft_nc"), strict=True))
@@ -113,23 +113,29 @@ class SoftErasure(SumMetric):
         relevances = job.relevance(TEACHER_FORCING)
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
 
-        def compute(relevance: SentenceRelevance) -> dict[str, Any]:
-            ids = job.texts.split(EVALUATED).ids(relevance.number)
-            chances, retention_N, flat_N = chances_of(relevance, *ids, self.retention)
-            steps = range(relevance.first, relevance.first + len(retention_N))
-            model = job.system.model
-            nothing_N, moved_KNR = distances(
-                model, model.collate([ids]), steps, chances, self.samples, self.draws
+        def compute(part: list[SentenceRelevance]) -> dict[str, Any]:
+            split, model = job.texts.split(EVALUATED), job.system.model
+            ids = [split.ids(relevance.number) for relevance in part]
+            decisions, retention, flat = list[Decision](), [], []
+            for place, (relevance, pair) in enumerate(zip(part, ids, strict=True)):
+                chances, retention_N, flat_N = chances_of(relevance, *pair, self.retention)
+                for n, chances_KX in enumerate(
+                    zip(*(x.swapaxes(0, 1) for x in chances), strict=True)
+                ):
+                    decisions.append(Decision(place, relevance.first + n, *chances_KX))
+                retention.append(retention_N)
+                flat.append(flat_N)
+            nothing_N, moved_NKR = distances(
+                model, model.collate(ids), decisions, self.samples, self.draws
             )
-            columns = {
-                "sentence": np.full(len(steps), relevance.number),
-                "step": np.array(steps),
+            named = zip(KINDS, moved_NKR.swapaxes(0, 1), strict=True)
+            return {
+                "sentence": np.array([part[d.sentence].number for d in decisions]),
+                "step": np.array([d.step for d in decisions]),
                 "nothing": nothing_N,
-                "retention": retention_N,
-                "flat": flat_N,
-            }
-            named = zip(KINDS, moved_KNR, strict=True)
-            return columns | {kind: [*moved_NR] for kind, moved_NR in named}
+                "retention": np.concatenate(retention),
+                "flat": np.concatenate(flat),
+            } | {kind: [*moved_NR] for kind, moved_NR in named}
 
         return store_decisions(
             job,

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from xnmt_bench.metrics.soft.distances import Keep
 from xnmt_bench.rules.table import SentenceRelevance
 
 # By the explainer's scores, and by the same at one retention: the words named kept, and taken away.
 KINDS = ("kept", "removed", "level_kept", "level_removed")
+Chances = tuple[np.ndarray, np.ndarray]
+"""Of each way to keep words, decision and word, to be kept: (K, N, S) and (K, N, T)."""
 FLAT = 0.5  # of a side whose words are all as relevant
 
 
@@ -56,7 +57,7 @@ def level(scaled_X: np.ndarray, retention: float) -> np.ndarray:
 
 def chances_of(
     relevance: SentenceRelevance, source_S: np.ndarray, target_T: np.ndarray, retention: float
-) -> tuple[Keep, np.ndarray, np.ndarray]:
+) -> tuple[Chances, np.ndarray, np.ndarray]:
     """Return the chance of each word's dimensions to be kept, in the order of `KINDS`.
 
     Args:
