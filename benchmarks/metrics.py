@@ -1,4 +1,4 @@
-"""What a row of erasure, soft erasure, infidelity and context use costs beside Base, in one run.
+"""What rows of erasure, soft erasure, infidelity and context use cost beside Base, in one run.
 
     python benchmarks/metrics.py --source test.de --target test.en   # minutes
     python benchmarks/metrics.py --sentences 8                       # toy sentences
@@ -6,7 +6,8 @@
 All four ask the system about changed sentences. A row is one such question about one decision;
 one of infidelity or context use is about all decisions of a sentence, so that it costs as much as a
 long row of Base. Context-sensitive words (`cues`) cost two rows of context use a passage, cues
-what their explainer does. The model is a Transformer with random weights. Seconds are processor time of one thread.
+what their explainer does. The model is a Transformer with random weights. Seconds are processor
+time of one thread.
 """
 
 from __future__ import annotations

@@ -127,13 +127,13 @@ class _Sentences:
             NotApplicable: there are too few.
         """
         example = self.examples[index]
-        own, count = {*_pairs(example.passage)}, len(example.passage.source_context)
+        excluded, count = {*_pairs(example.passage)}, len(example.passage.source_context)
         rng = np.random.default_rng([self._seed, draw, index])
         # A few at a time, since most are of other documents; then all, in another order.
         for size in (min(len(self._pairs), count + 32), len(self._pairs)):
             drawn = rng.choice(len(self._pairs), size, replace=False).tolist()
-            others = [n for n in drawn if self._documents[n] != example.document]
-            pairs = [self._pairs[n] for n in others if self._pairs[n] not in own]
+            elsewhere = [n for n in drawn if self._documents[n] != example.document]
+            pairs = [self._pairs[n] for n in elsewhere if self._pairs[n] not in excluded]
             if len(pairs) >= count:
                 return pairs[:count]
         raise NotApplicable("there are too few sentences of other documents for random contexts")

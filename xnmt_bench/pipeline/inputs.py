@@ -134,7 +134,7 @@ class InputFile:
 
     @property
     def dump(self) -> Dump[Any] | None:
-        """What reads another tool's dump; None where it is no dump.
+        """What reads another tool's dump; None for every other file.
 
         Raises:
             XnmtError: a further file is missing, or one too many.

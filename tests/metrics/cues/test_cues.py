@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 
 from support.configurations import configure, overrides
+from xnmt_bench.corpora.marked import MarkedWords
 from xnmt_bench.corpora.suites.context.example import SENSITIVE
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.metrics.cues import Cues
 from xnmt_bench.metrics.cues.contexts import RELEVANCE, SAME_WORD, SensitiveWords
 from xnmt_bench.metrics.cues.metric import CUES, WORDS
+from xnmt_bench.metrics.cues.ranking import rank_cues
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN
 
-FAMILIES = 2
+FAMILIES = 1
 SETS = ("address", "names", "pronouns", "ellipsis")
 
 
@@ -21,7 +23,7 @@ def discourse(transformer, sentences=3, store=None, **context):
     """Generated documents, read by a system that was not trained on them."""
     places = [f"nmt.context.{name}={value}" for name, value in context.items()]
     changes = [*overrides("transformer"), "corpus=toy_discourse", f"corpus.families={FAMILIES}",
-               f"nmt.context.sentences={sentences}", "explainer=gradient_norm", *places,
+               f"nmt.context.sentences={sentences}", "explainer=attention", *places,
                f"store={store or transformer.settings.store}"]  # fmt: skip
     job = Job(configure(*changes))
     job.system.use(transformer.system.model)
@@ -29,11 +31,13 @@ def discourse(transformer, sentences=3, store=None, **context):
     return job
 
 
-def rows_of(job, metric=None):
+def rows_of(job, metric=None, parts="all"):
     """The numbers of each row, without what names the system, which would be trained for it."""
     metric, rows = metric or Cues(), {}
     for planned in metric.measure(job):
         where = tuple(planned.keys[name] for name in ("corpus", "step", "side", "explainer"))
+        if planned.keys["part"] != parts:
+            continue
         try:
             evidence = planned.make()
         except NotApplicable as error:
@@ -72,7 +76,7 @@ def test_relevance_is_that_of_the_words_pieces_at_the_sensitive_word(transformer
     words = SensitiveWords(job, examples)
     by_number = {r.number: r for r in job.relevance(GOLDEN, corpus=words.corpus, source_alone=True)}
     split, vocabularies = words.texts.split("test"), job.system.model.vocabularies
-    marked = {side: words.marked(side, RELEVANCE) for side in ("source", "target")}
+    marked = {side: words.marked(side, RELEVANCE)[0] for side in ("source", "target")}
     lists = {side: 0 for side in marked}
     for side in marked:
         for context in words.contexts(side):
@@ -107,7 +111,7 @@ def test_an_explainer_that_names_the_cues_is_right_and_its_opposite_wrong(
     monkeypatch.setattr(SensitiveWords, "_relevance", lambda self, c, _: sign * c.cue_X * 1.0)
     for (corpus, step, side, explainer), row in rows_of(job, Cues(k=20)).items():
         topic = corpus.split()[-1]
-        if step == WORDS or explainer != "gradient_norm":
+        if step == WORDS or explainer != "attention":
             continue
         if side == "source" and topic in SETS[:2]:  # only the translation tells
             assert row == "no context that is read has both cues and other words"
@@ -142,10 +146,48 @@ def test_words_of_translations_are_ranked_by_what_the_context_changes(transforme
 def test_same_word_points_at_what_the_current_sentence_says_again(transformer):
     job = discourse(transformer)
     names = job.corpus.cued("test")[1]
-    marked = SensitiveWords(job, names).marked("target", SAME_WORD)
+    marked, _ = SensitiveWords(job, names).marked("target", SAME_WORD)
     assert set(marked.scores[SAME_WORD]) == {0, 1}
     # A name's cue is the same name.
     assert (marked.scores[SAME_WORD][marked.marked_N] == 1).all()
+
+
+def test_contexts_are_divided_by_distance_and_by_what_the_system_says(transformer):
+    """Sums of the parts are those of all; right are the words that are the most probable ones."""
+    job = discourse(transformer)
+    by_part = [rows_of(job, parts=part) for part in ("all", *(f"distance {n}" for n in (1, 2, 3)))]
+    where = ("toy_discourse pronouns", CUES, "target", "attention")
+    total, *parts = (rows[where] for rows in by_part)
+    assert [part["ranked"] for part in parts] == [3 * FAMILIES] * 3
+    for name in ("average_precision", "right", "dot", "recall"):
+        assert total[name] == pytest.approx(np.mean([part[name] for part in parts]))
+    words = SensitiveWords(job, job.corpus.cued("test")[2])
+    _, right_L = words.marked("target", RELEVANCE)
+    assert total["right"] == pytest.approx(right_L.mean())
+    split, model = words.texts.split("test"), job.system.model
+    for context, right in zip(words.contexts("target"), right_L.tolist(), strict=True):
+        ids = split.ids(words.number_of_example[context.example])
+        best_T = model(model.collate([ids])).argmax(-1)[0].tolist()
+        target = ids[1].tolist()
+        start = len(target) - target[::-1].index(SEPARATOR)
+        of_now = model.target_subwords.words(target[start:-1])
+        steps = [start + n for n, word in enumerate(of_now) if word == context.word]
+        assert right == all(best_T[t] == target[t] for t in steps)
+
+
+def test_precision_where_right_and_where_wrong():
+    """Three contexts: the first word is named in two of them, and the system is right in two."""
+    words = MarkedWords(
+        np.repeat([0, 0, 1], 2), np.repeat([0, 1, 2], 2), np.array([1, 0] * 3, dtype=bool),
+        {}, np.full(6, "source"),
+    )  # fmt: skip
+    scores = np.array([2, 1, 1, 2, 2, 1.0])
+    units = rank_cues("made", words, scores, 1, np.array([True, True, False]))
+    row = Cues().score(units, np.array([[1.0, 1.0], [2.0, 0.0]]))
+    np.testing.assert_allclose(row["when_right"], [0.75, 0.75])
+    np.testing.assert_allclose(row["when_wrong"], [1.0, np.nan])
+    np.testing.assert_allclose(row["right"], [2 / 3, 1])
+    np.testing.assert_allclose(row["average_precision"], [5 / 6, 0.75])
 
 
 def test_a_suite_without_marked_words_is_refused(transformer):

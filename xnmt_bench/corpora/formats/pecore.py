@@ -23,8 +23,8 @@ LANG_PAIR = "en-fr"  # of the released files, which do not say it
 SENSITIVE, CUE = "is_context_sensitive", "is_supporting_context"  # what people marked
 TOKEN = "token_idx"
 SIDES = {"S": "source", "T": "target"}
-# Columns of a file of contexts that are no scores. The attention of single heads is none either:
-# to choose the best of 48 heads by the marks would be to fit them.
+# Columns of a file of contexts besides scores. The attention of single heads is left out too: to
+# choose the best of 48 heads by the marks would be to fit them.
 NO_SCORE = re.compile(
     r"example_idx|token_idx|side|cti_idx|token|pos|morph_feats|is_.*|.*_\d+l_\d+h"
 )

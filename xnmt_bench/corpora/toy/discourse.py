@@ -144,7 +144,7 @@ def _unit(split: Split, topic: str, distance: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class Variation:
-    """One context of a family, and the sentence as it is translated there."""
+    """One context of a family, and the sentence behind it with its translation."""
 
     context: Sequence[Phrase]
     probe: Phrase
@@ -162,13 +162,15 @@ def _examples(
     """Yield a family's true translations with the words that decide them."""
     place = WINDOW - distance
     for variation in family:
-        others = [other for other in family if other is not variation]
-        parting = (_parting(variation.probe.target, other.probe.target) for other in others)
+        variants = [other for other in family if other is not variation]
+        parting = (_parting(variation.probe.target, other.probe.target) for other in variants)
         tags = {SENSITIVE: frozenset(parting)}
         cue, cues = variation.context[place], {}
         for side in SIDES:
             words = getattr(cue, side)
-            decisive = _differing(words, [getattr(other.context[place], side) for other in others])
+            decisive = _differing(
+                words, [getattr(other.context[place], side) for other in variants]
+            )
             if topic == "pronouns":  # the rest of the sentence differs too, and decides nothing
                 decisive = frozenset(n for n in decisive if words[n].mention)
             cues[side] = frozenset((place, word) for word in decisive)
@@ -183,10 +185,10 @@ def _parting(words: Sequence[Word], other: Sequence[Word]) -> int:
     return next(n for n, (first, second) in pairs if first.text != second.text)
 
 
-def _differing(words: Sequence[Word], others: Sequence[Sequence[Word]]) -> frozenset[int]:
+def _differing(words: Sequence[Word], variants: Sequence[Sequence[Word]]) -> frozenset[int]:
     """Return the places of words that are not in one of some other sentences."""
     texts, differing = [word.text for word in words], set[int]()
-    for other in others:
+    for other in variants:
         blocks = SequenceMatcher(None, texts, [w.text for w in other], False).get_matching_blocks()
         differing |= {*range(len(texts))}.difference(
             *(range(block.a, block.a + block.size) for block in blocks)

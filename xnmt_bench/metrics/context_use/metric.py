@@ -207,8 +207,7 @@ def sum_by_unit(
         part: `ALL`, or a tag.
 
     Returns:
-        The numbers of the units, (U,), and columns, (U,). Without a word of the part there is no
-        unit.
+        The numbers of the units that have a word of the part, (U,), and columns, (U,).
     """
     chosen_N = np.isin(columns["comparison"], chosen)
     example_N, word_N, log_ratio_N = (columns[n] for n in ("example", "word", "log_ratio"))

@@ -17,13 +17,15 @@ import pyarrow as pa
 from xnmt_bench.corpora.marked import MarkedWords
 from xnmt_bench.corpora.passages import PassageCorpus
 from xnmt_bench.corpora.sentence import SIDES
-from xnmt_bench.corpora.suites.context.example import SENSITIVE, ExampleSet
+from xnmt_bench.corpora.suites.context.example import SENSITIVE, Example, ExampleSet
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide
 from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.metrics.cues.ranking import first_first
 from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.context_changes import Comparison, store_context_changes
+from xnmt_bench.pipeline.decision_table import load_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
@@ -48,6 +50,7 @@ class Context:
         sizes: how many words each sentence has.
         cue_X: whether each word is a cue.
         same_X: whether the current sentence of its side has it too.
+        distance: how many sentences back the nearest cue of its side is; None without one.
     """
 
     example: int
@@ -57,6 +60,7 @@ class Context:
     sizes: tuple[int, ...]
     cue_X: np.ndarray
     same_X: np.ndarray
+    distance: int | None
 
 
 class SensitiveWords:
@@ -114,8 +118,22 @@ class SensitiveWords:
             cue_X = np.array([place in example.cues.get(side, ()) for place in places])
             same_X = np.array([word.lower() in now for word in words])
             sizes = tuple(map(len, by_sentence))
+            distance = find_distance(example, side)
             for word in sorted(example.tags.get(SENSITIVE, ())):
-                yield Context(index, word, side, words, sizes, cue_X, same_X)
+                yield Context(index, word, side, words, sizes, cue_X, same_X, distance)
+
+    @cached_property
+    def changes(self) -> Stage:
+        """What the whole context changes at each word of the translations."""
+        comparisons = [Comparison(self.job.system.context.sentences)]
+        return store_context_changes(self.job, self.examples, comparisons, seed=0)
+
+    @cached_property
+    def right(self) -> dict[tuple[int, int], bool]:
+        """Whether the system would say each word of a translation in its context."""
+        columns = load_decisions(self.changes, ("example", "word", "right"))
+        places = zip(columns["example"].tolist(), columns["word"].tolist(), strict=True)
+        return dict(zip(places, columns["right"].tolist(), strict=True))
 
     @cached_property
     def made(self) -> Stage:
@@ -171,12 +189,18 @@ class SensitiveWords:
         blind = self.job.explained.explainer.blind
         return to_words(scores, [0] * len(steps), columns, (1, len(context.words)), blind)[0]
 
-    def marked(self, side: str, name: str) -> MarkedWords:
-        """Return the words of all contexts of a side under one score.
+    def marked(
+        self, side: str, name: str, distance: int | None = None
+    ) -> tuple[MarkedWords, np.ndarray]:
+        """Return the words of the contexts of a side under one score.
 
         Args:
             side: of the context.
             name: `RELEVANCE`, `SAME_WORD` or `POSITION`.
+            distance: of the contexts; all, if not given.
+
+        Returns:
+            The words, and for each list whether the system would say the word that needs it.
 
         Raises:
             NotApplicable: the explainer gives no relevance of this side.
@@ -194,18 +218,28 @@ class SensitiveWords:
                 same_X = context.same_X.astype(np.float64)
                 score_X = same_X if name == SAME_WORD else first_first(len(same_X))
                 scores[context.example, context.word] = score_X
-        rows = [c for c in contexts if (c.example, c.word) in scores]
+        rows = [
+            c for c in contexts if (c.example, c.word) in scores and distance in (None, c.distance)
+        ]
         if not rows:
             raise NotApplicable("no passage with a context-sensitive word has a context")
         sizes = [len(context.words) for context in rows]
         units = [self.examples.examples[context.example].unit for context in rows]
-        return MarkedWords(
+        words = MarkedWords(
             np.repeat(units, sizes),
             np.repeat(np.arange(len(rows)), sizes),
             np.concatenate([context.cue_X for context in rows]),
             {name: np.concatenate([scores[c.example, c.word] for c in rows])},
             np.repeat([side], sum(sizes)),
         )
+        # A word whose subwords cannot be tied to it is not known to be right.
+        return words, np.array([self.right.get((c.example, c.word), False) for c in rows])
+
+
+def find_distance(example: Example, side: str) -> int | None:
+    """Return how many sentences back the nearest cue of a side is; None without one."""
+    sentences = len(getattr(example.passage, f"{side}_context"))
+    return min((sentences - place for place, _ in example.cues.get(side, ())), default=None)
 
 
 def _words(side: EncodedSide, index: int, sizes: tuple[int, ...]) -> np.ndarray:

@@ -19,7 +19,12 @@ from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.measuring.measurement import EXPLAINED, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Further, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units
-from xnmt_bench.metrics.cues.contexts import RELEVANCE, SAME_WORD, SensitiveWords
+from xnmt_bench.metrics.cues.contexts import (
+    RELEVANCE,
+    SAME_WORD,
+    SensitiveWords,
+    find_distance,
+)
 from xnmt_bench.metrics.cues.precision import average_precision
 from xnmt_bench.metrics.cues.ranking import (
     MARKED,
@@ -31,15 +36,15 @@ from xnmt_bench.metrics.cues.ranking import (
     rank_words,
 )
 from xnmt_bench.options import Count, Text, Weight
-from xnmt_bench.pipeline.context_changes import Comparison, store_context_changes
 from xnmt_bench.pipeline.decision_table import Columns, load_decisions
 from xnmt_bench.pipeline.inputs import PECORE, InputFile
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
-from xnmt_bench.store import Stage, fingerprint
+from xnmt_bench.store import fingerprint
 
 three_digits = "{:.3f}".format
 WORDS, CUES = "context-sensitive words", "cues"  # the two steps
+ALL = "all"
 # How context-sensitive a word is, by the names of rows.
 MEASURES: dict[str, Callable[[Columns], np.ndarray]] = {
     "KL": lambda columns: columns["kl"],
@@ -79,6 +84,7 @@ class Cues(Metric):
     )
     keys = (
         Key("step", "step", order=(WORDS, CUES)),
+        Key("part", "part", usual=ALL),
         Key("side", "side", "{} context"),
         Key("explainer", "found by"),
         Key("seed", "seed"),
@@ -91,6 +97,7 @@ class Cues(Metric):
         "sensitive": Bounds(0, 1, of="rows"),
         "called": Bounds(0, 1, of="rows"),
         "hits": Bounds(0, 1, of="called"),
+        "precision_right": Bounds(0, 1, of="right"),
         "*": Bounds(0, 1, of="rows"),
     }
     columns = (
@@ -106,6 +113,15 @@ class Cues(Metric):
         ),
         Column.higher("dot", "on cues %", hundredths, best=1.0).means(
             "share of the relevance of context words that is on cues (dot product)"
+        ),
+        Column("when_right", "where right", three_digits, interval=True).means(
+            "average precision where the system would say the word in its context"
+        ),
+        Column("when_wrong", "where wrong", three_digits, interval=True).means(
+            "average precision where it would say another one"
+        ),
+        Column("right", "right %", hundredths).means(
+            "share of the words that the system would say in their context"
         ),
         Column("base", "cues %", hundredths).means("share of the context's words that are cues"),
         Column("ranked", "ranked", count, shown=False).means(
@@ -139,8 +155,8 @@ class Cues(Metric):
             for kind, input_file in files.items():
                 yield from self._of_file(kind, input_file, job.settings.seed)
             return
-        for found in find_examples(self.suite, job.corpus, self.data):
-            examples = replace(found, examples=found.examples[: self.sentences])
+        for suite in find_examples(self.suite, job.corpus, self.data):
+            examples = replace(suite, examples=suite.examples[: self.sentences])
             if not any(example.tags.get(SENSITIVE) for example in examples.examples):
                 problem = "no word is marked as context-sensitive"
                 raise XnmtError(f"metric.cues.suite={self.suite}: {problem}")
@@ -149,24 +165,25 @@ class Cues(Metric):
 
     def _of_words(self, job: Job, examples: ExampleSet) -> Iterator[PlannedRow]:
         """Yield a row for each measure of how much the context changes words, and blind ones."""
-        table = partial(_changes, job, examples)
+        words = SensitiveWords(job, examples)
         for name in (*MEASURES, RANDOM, POSITION):
             yield self.plan(
                 job,
-                partial(self._words_evidence, job, examples, name),
-                lambda: [table()],
+                partial(self._words_evidence, words, name),
+                lambda: [words.changes],
                 partial(_further, job, examples, name in (RANDOM, POSITION)),
                 of_corpus=False,
                 corpus=examples.name,
                 lang_pair=examples.lang_pair,
                 step=WORDS,
+                part=ALL,
                 side="",
                 explainer=name,
                 seed=job.settings.seed if name == RANDOM else "",
             )
 
-    def _words_evidence(self, job: Job, examples: ExampleSet, name: str) -> Evidence:
-        stage = _changes(job, examples)
+    def _words_evidence(self, of_set: SensitiveWords, name: str) -> Evidence:
+        job, examples, stage = of_set.job, of_set.examples, of_set.changes
         words = mark_words(examples, load_decisions(stage))
         score_N = {**words.scores, **blind_scores(words, job.settings.seed)}[name]
         units = rank_words(_test_set(examples), words, score_N, self.threshold)
@@ -180,27 +197,35 @@ class Cues(Metric):
         sides = SIDES if job.system.context.target else SIDES[:1]
         for side, name in product(sides, (RELEVANCE, SAME_WORD, POSITION)):
             explained = name == RELEVANCE
+            distances = {find_distance(example, side) for example in examples.examples} - {None}
+            # By distance too: the farther a cue, the worse are system and explainer.
+            parts = [None, *sorted(distances)] if len(distances) > 1 else [None]
             keys = {} if explained else {"explainer": name, "seed": ""}
-            yield self.plan(
-                job,
-                partial(self._context_evidence, words, side, name),
-                (lambda: [words.made]) if explained else tuple,
-                partial(_further, job, examples, not explained),
-                explained=explained,
-                of_corpus=False,
-                corpus=examples.name,
-                lang_pair=examples.lang_pair,
-                step=CUES,
-                side=side,
-                **keys,
-            )
+            for distance in parts:
+                yield self.plan(
+                    job,
+                    partial(self._context_evidence, words, side, name, distance),
+                    (lambda: [words.changes, words.made]) if explained else lambda: [words.changes],
+                    partial(_further, job, examples, not explained),
+                    explained=explained,
+                    of_corpus=False,
+                    corpus=examples.name,
+                    lang_pair=examples.lang_pair,
+                    step=CUES,
+                    part=ALL if distance is None else f"distance {distance}",
+                    side=side,
+                    **keys,
+                )
 
-    def _context_evidence(self, words: SensitiveWords, side: str, name: str) -> Evidence:
+    def _context_evidence(
+        self, words: SensitiveWords, side: str, name: str, distance: int | None
+    ) -> Evidence:
         if side not in words.sides:
             raise NotApplicable(f"the system reads no context on the {side} side")
-        examples, marked = words.examples, words.marked(side, name)
-        units = rank_cues(_test_set(examples), marked, marked.scores[name], self.k)
-        made_by = {"relevance": words.made.fingerprint} if name == RELEVANCE else {}
+        examples, (marked, right_L) = words.examples, words.marked(side, name, distance)
+        units = rank_cues(_test_set(examples), marked, marked.scores[name], self.k, right_L)
+        made_by = {"changes": words.changes.fingerprint}
+        made_by |= {"relevance": words.made.fingerprint} if name == RELEVANCE else {}
         # Fewer may be explained than there are (rules.test_sentences).
         settings = {"k of recall": self.k, EXPLAINED: name_sentences(units.number_U)}
         left_out = len(examples.examples) - len(words.number_of_example)
@@ -221,6 +246,7 @@ class Cues(Metric):
                     "lang_pair": LANG_PAIR,
                     "nmt": input_file.name,
                     "step": step,
+                    "part": ALL,
                     "side": side,
                     "explainer": name,
                     "seed": seed if name == RANDOM else "",
@@ -248,6 +274,11 @@ class Cues(Metric):
         rows = {n: weights_RU @ columns[n] for n in columns if not n.startswith((SCORE, MARKED))}
         if f"{SCORE}0" not in columns:
             means = {name: ratio(sums, rows["rows"]) for name, sums in rows.items()}
+            if "right" in rows:
+                right, precision = rows["right"], rows["precision_right"]
+                means["when_right"] = ratio(precision, right)
+                wrong = rows["rows"] - right
+                means["when_wrong"] = ratio(rows["average_precision"] - precision, wrong)
             return {**means, "ranked": rows["rows"]}
         places = range(sum(name.startswith(SCORE) for name in columns))
         score_MU, marked_MU = (
@@ -300,11 +331,6 @@ def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
         {name: measure(columns)[words_N] for name, measure in MEASURES.items()},
         np.full(len(example_N), ""),
     )
-
-
-def _changes(job: Job, examples: ExampleSet) -> Stage:
-    """Return what the whole context changes at each word."""
-    return store_context_changes(job, examples, [Comparison(job.system.context.sentences)], 0)
 
 
 def _test_set(examples: ExampleSet) -> str:

@@ -42,8 +42,8 @@ def precision_of_chance(words: int, marked: int) -> float:
     (marked - 1) / (words - 1).
     """
     place_N = np.arange(1, words + 1)
-    others = (marked - 1) / max(1, words - 1)
-    return float(((1 + (place_N - 1) * others) / place_N).mean())
+    chance = (marked - 1) / max(1, words - 1)
+    return float(((1 + (place_N - 1) * chance) / place_N).mean())
 
 
 def recall_at(score_N: np.ndarray, marked_N: np.ndarray, k: int) -> float:
@@ -55,5 +55,5 @@ def recall_at(score_N: np.ndarray, marked_N: np.ndarray, k: int) -> float:
         return 1.0
     least = np.sort(score_N)[-k]
     above_N, tied_N = score_N > least, score_N == least
-    found = marked_N[above_N].sum() + marked_N[tied_N].mean() * (k - above_N.sum())
-    return float(found / marked_N.sum())
+    hits = marked_N[above_N].sum() + marked_N[tied_N].mean() * (k - above_N.sum())
+    return float(hits / marked_N.sum())

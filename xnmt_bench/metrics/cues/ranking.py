@@ -36,13 +36,19 @@ def rank_words(test_set: str, words: MarkedWords, score_N: np.ndarray, threshold
     number_U, sums = by_unit(
         words.unit_N, sensitive=marked_N, called=called_N, hits=called_N & marked_N
     )
-    # The words too: their order among those of all units is no sum.
+    # The words too: sums do not hold their order among those of all units.
     columns = {SCORE: score_N, MARKED: marked_N}
     return Units(test_set, number_U, sums | side_by_side(words.unit_N, number_U, columns))
 
 
-def rank_cues(test_set: str, words: MarkedWords, score_N: np.ndarray, k: int) -> Units:
-    """Return units whose contexts are ranked each by itself, since relevance has no common scale.
+def rank_cues(
+    test_set: str,
+    words: MarkedWords,
+    score_N: np.ndarray,
+    k: int,
+    right_L: np.ndarray | None = None,
+) -> Units:
+    """Return units whose contexts are ranked one by one, since relevance has no common scale.
 
     Contexts in which no word is marked, or every word is, have no order to be judged.
 
@@ -51,16 +57,22 @@ def rank_cues(test_set: str, words: MarkedWords, score_N: np.ndarray, k: int) ->
         words: of contexts.
         score_N: by which they are ranked.
         k: first words that recall counts.
+        right_L: whether the word that needs each context is right, where that is known.
 
     Raises:
         NotApplicable: no context is left.
     """
     units, numbers = [], []
-    for rows in lists_of(words):
+    for number, rows in enumerate(lists_of(words)):
         score_X, marked_X = score_N[rows], words.marked_N[rows]
-        if marked_X.any() and not marked_X.all():
-            units.append(words.unit_N[rows][0])
-            numbers.append(judge_context(score_X, marked_X, k))
+        if not marked_X.any() or marked_X.all():
+            continue
+        units.append(words.unit_N[rows][0])
+        context = judge_context(score_X, marked_X, k)
+        if right_L is not None:
+            right = float(right_L[number])
+            context |= {"right": right, "precision_right": right * context["average_precision"]}
+        numbers.append(context)
     if not units:
         raise NotApplicable("no context that is read has both cues and other words")
     columns = {name: np.array([row[name] for row in numbers]) for name in numbers[0]}

@@ -34,7 +34,7 @@ def read_disc_eval_mt(
         write_target: returns a target text as the system reads it.
 
     Raises:
-        DataError: there is no such file, or a row has unbalanced tags, no pronoun or no cue.
+        DataError: the file is missing, or a row has unbalanced tags or lacks a pronoun or a cue.
     """
     paths = sorted((data / FOLDER).glob(FILES))
     if not paths:

@@ -19,7 +19,7 @@ class Example:
 
     Attributes:
         unit: the number of what it depends on with other examples.
-        document: the number of its document, whose sentences are no random context of it.
+        document: the number of its document; random contexts are of other documents.
         passage: with all of its context.
         tags: words of the current target, counted from 0, by what they are.
         cues: words of the context of either side, `source` and `target`.

@@ -28,8 +28,7 @@ def find_examples(suite: str, corpus: Corpus, data: str | None = None) -> list[E
 
     Raises:
         DataError: a file is missing, or not in its format.
-        XnmtError: there is no such suite, the corpus has none, or a suite is of another language
-            pair.
+        XnmtError: the suite is unknown or of another language pair, or the corpus has no sets.
     """
     if suite == DOCUMENTS:
         sets = [read_documents(corpus)]

@@ -25,7 +25,7 @@ def read_scat(
     """Return the test set. A line of context is one sentence of it, as the files have it.
 
     Context-sensitive are the pronouns of the translation. Highlights in the current sentence
-    are no cues. Rows with broken tags, and those without a pronoun in the translation, are left
+    are left out. Rows with broken tags, and those without a pronoun in the translation, are left
     out.
 
     Args:

@@ -78,8 +78,8 @@ def parse_tags(line: str, padded: bool) -> TaggedText:
     text += line[end:]
     if broken := re.search(r"</?(p|hon?|hoff?)\b|\b(hon|hof?f)>", text):
         raise ValueError(f"a broken tag: {broken[0]}")
-    whole = (s for s in spans if s[0] != PRONOUN or not _inside(text, *s[1:]))
-    return TaggedText(text, tuple(whole))
+    kept = (s for s in spans if s[0] != PRONOUN or not _inside(text, *s[1:]))
+    return TaggedText(text, tuple(kept))
 
 
 def _inside(text: str, start: int, end: int) -> bool:
