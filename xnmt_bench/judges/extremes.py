@@ -31,7 +31,10 @@ def stored_extremes(judge: Judge) -> Stage:
     rules = judge.rules
 
     def work(_: Path) -> dict[str, float]:
-        views = {NO_WORD: without_words, ALL_WORDS: partial(with_all_words, split=rules.test_split)}
+        views: dict[str, Callable[[Rules], Rules]] = {
+            NO_WORD: without_words,
+            ALL_WORDS: partial(with_all_words, split=rules.test_split),
+        }
         return {name: _perplexity(judge, rules.test, view) for name, view in views.items()}
 
     return rules.store.stage(

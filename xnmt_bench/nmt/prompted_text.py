@@ -318,7 +318,7 @@ class Appended(Renumbering):
         # Some tokenizers name a token for unknown words that the model has no row of.
         has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
-        special_ids = [0, unknown if has_unknown else 0, prompt.between[-1], prompt.stop]
+        special_ids = [0, (unknown or 0) if has_unknown else 0, prompt.between[-1], prompt.stop]
         self.theirs_V = torch.tensor([*special_ids, *range(size)])
         self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
         self._ours = {i: i + WORDS for i in range(size) if i not in special}

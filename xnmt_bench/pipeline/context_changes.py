@@ -79,7 +79,11 @@ def store_context_changes(
     if system.markers.are_gold:
         raise NotApplicable("nmt.coreference.read=gold: these texts have no annotated coreference")
 
-    def compute(example: int) -> Columns:
+    def compute(shard: list[int]) -> Columns:
+        rows = [change(example) for example in shard]
+        return {name: np.concatenate([columns[name] for columns in rows]) for name in rows[0]}
+
+    def change(example: int) -> Columns:
         passages = [
             passage
             for comparison in comparisons
