@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from xnmt_bench.explainers.gradient import chunk_of
+from xnmt_bench.explainers.gradient import CPU, chunk_of
 from xnmt_bench.judges.masked import PARTS
 
 SENTENCES = 1000
@@ -141,7 +141,7 @@ def count_gradients(text: Text) -> Work:
 
     A step begins at the end of its chunk: (S + M) T + the sum of the chunks' ends.
     """
-    chunk = chunk_of(text.target)
+    chunk = chunk_of(text.target, CPU)
     ends = (min(text.target, (step // chunk + 1) * chunk) for step in range(text.target))
     walked = (text.source + text.between) * text.target + sum(ends)
     return Work(text.row, walked, 3 * text.target)  # forward, and twice that for a leaf's gradient

@@ -9,10 +9,11 @@ it with 80 GB of memory; and waits, which are points where the host asks for a n
 go on. Weights are random, and widths small, since neither decides a count. `transformer_128` has 2
 layers, the M2M100 6 a side and 8 heads, which is the base size.
 
-Translations run up to the longest reference, since random weights end none. Shapley values and LIME
-take few draws, so that counting ends within minutes; operations rise with draws, but less than they
-do. Robustness is of prediction difference, with one noise and one permutation of all weights. Of
-causes, words of like ending and length replace each other.
+Translations run up to the longest reference, since random weights end none. A training step of a
+proxy is counted too, clipping and optimizer included, from a batch that lies on the device. Shapley
+values and LIME take few draws, so that counting ends within minutes; operations rise with draws,
+but less than they do. Robustness is of prediction difference, with one noise and one permutation of
+all weights. Of causes, words of like ending and length replace each other.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from proxies.base import Proxy, Vocabulary
+from proxies.fn import FN
+from proxies.rn import RN
+from proxies.sa import SA
 from support.dispatched import Count, count
 from support.huggingface_models import READER, build_base
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key
@@ -70,11 +75,12 @@ EXPLAINERS = {  # operations a sentence that are aimed at
     "weighted_gradient": 60,
 }
 FEW = {"shapley": {"permutations": 3}, "lime": {"samples": 50}}  # of 20 and of 200 by default
-METRIC, TRANSLATION = 20, 20
+METRIC, TRANSLATION, STEP = 20, 20, 60
 PIECES = 4000
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
 SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
 SUBSTITUTES = 4  # of a word, in causes
+STEPS, BATCH, WORDS, K = 5, 64, 100, 1  # of a training; its rules have K words a side
 
 
 @dataclass(frozen=True)
@@ -83,14 +89,14 @@ class Row:
 
     Attributes:
         name: of it.
-        aim: operations a sentence.
-        sentences: of which it is.
+        aim: operations of each.
+        items: how many sentences it is of, or steps of a training.
         count: what they dispatched.
     """
 
     name: str
     aim: int
-    sentences: int
+    items: int
     count: Count
 
 
@@ -113,7 +119,7 @@ def make_m2m100(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
     return open_huggingface(str(folder), "m2m100", **READER["m2m100"])
 
 
-COLUMNS = "work", "sentences", "operations a sentence", "waits", "aim", "met"
+COLUMNS = "work", "sentences or steps", "operations of each", "waits", "aim", "met"
 MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
 
 
@@ -220,6 +226,24 @@ def measure(
     sources = [split.source[i] for i in range(sentences)]
     searched = count(lambda: translate(model, sources))
     yield Row("greedy translation", TRANSLATION, sentences, searched)
+    for proxy in (FN, RN, SA):
+        counted = count_steps(proxy(Vocabulary(WORDS, WORDS, K)))
+        yield Row(f"{proxy.__name__}, training", STEP, STEPS, counted)
+
+
+def count_steps(proxy: Proxy) -> Count:
+    """Count steps of a proxy's training; Adam's waits are for its steps, which lie on the host."""
+    optimizer = torch.optim.Adam(proxy.parameters(), foreach=True)  # as is the default on a GPU
+    words_BK, label_B = torch.randint(WORDS, (BATCH, 2 * K)), torch.randint(WORDS, (BATCH,))
+
+    def take_steps() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            proxy.loss(words_BK, words_BK, label_B).backward()
+            torch.nn.utils.clip_grad_norm_(proxy.parameters(), 1.0)
+            optimizer.step()
+
+    return count(take_steps)
 
 
 def erase_all(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
@@ -278,10 +302,10 @@ def main() -> None:
         split = encode(model, pairs[: arguments.sentences])
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
         for row in measure(model, split, pairs, folder):
-            each = row.count.operations.total() / row.sentences
+            each = row.count.operations.total() / row.items
             met = "yes" if each <= row.aim else "no"
             waits = row.count.waits.total()
-            table.add_row(*map(str, (row.name, row.sentences, f"{each:.1f}", waits, row.aim, met)))
+            table.add_row(*map(str, (row.name, row.items, f"{each:.1f}", waits, row.aim, met)))
             if arguments.most:
                 console.print(row.name, row.count.operations.most_common(arguments.most))
                 console.print(row.count.waits)

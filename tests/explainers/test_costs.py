@@ -104,7 +104,7 @@ def test_a_steps_backward_pass_ends_at_the_step(random_transformer, name, monkey
     batch, _ = decide(model, batch)
     # One sentence at a time, so that neither has padding.
     cut = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
-    monkeypatch.setattr(gradient, "chunk_of", lambda steps: steps)
+    monkeypatch.setattr(gradient, "chunk_of", lambda steps, _: steps)
     unbounded = operations(lambda: load_explainer(name, positions=1).relevance(model, batch))
     assert cut < 0.9 * unbounded
 

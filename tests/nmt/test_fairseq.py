@@ -129,7 +129,8 @@ def test_attention_is_fairseqs(name, fairseq_model, recorded_batch, recorded):
 def test_gradients_are_fairseqs(name, fairseq_model, recorded_batch, recorded):
     """Of the sum of every step's first choice; theirs enters before the scaling of embeddings."""
     labelled, _ = decide(fairseq_model, recorded_batch)
-    shared = SharedPass(fairseq_model, labelled, 3, Objective())
+    three_steps = 3 * labelled.target_BT.numel()
+    shared = SharedPass(fairseq_model, labelled, three_steps, Objective())
     parts = []
     for steps in chain.from_iterable(shared.chunks()):
         of_source, of_inputs = shared.gradient(steps)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from itertools import chain
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from xnmt_bench.explainers.base import Relevance, in_parts
 from xnmt_bench.explainers.objective import Foil, Objective, ObjectiveExplainer, Of
@@ -22,14 +25,63 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.options import Count
 
-CHUNKS = 4  # at most; more of them save less than their small products cost
+CHUNKS = 4  # in the room of a processor; more of them save less than their small products cost
 SHORTEST = 4  # steps of a chunk
 CPU, EACH = 512, 2**20  # of `Room`, in positions: a graph is kept for them
 
 
-def chunk_of(steps: int) -> int:
-    """Return how many steps a chunk has."""
-    return max(SHORTEST, -(-steps // CHUNKS))
+def chunk_of(steps: int, positions: int) -> int:
+    """Return how many steps a chunk has where there is room for so many positions."""
+    # A chunk saves products and costs operations, for which a GPU with more room would wait.
+    chunks = min(CHUNKS, max(1, CHUNKS * CPU // positions))
+    return max(SHORTEST, -(-steps // chunks))
+
+
+class _LayerNorm(torch.autograd.Function):
+    """Layer normalisation from which several steps walk back at once.
+
+    torch's own walks back from one step after another. Of weights there is no gradient.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, x: Tensor, shape: Sequence[int], weight: Tensor, bias: Tensor | None, eps: float
+    ) -> Tensor:
+        y, mean, scale = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(x, mean, scale, weight)
+        ctx.axes, ctx.numbers = [*range(-len(shape), 0)], weight.numel()
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, mean, scale, weight = ctx.saved_tensors
+        normal, slope = (x - mean) * scale, slope * weight
+        # Sums, since means too walk back from one step after another.
+        along = normal * (slope * normal).sum(ctx.axes, keepdim=True)
+        level = slope.sum(ctx.axes, keepdim=True)
+        return (slope - (level + along) / ctx.numbers) * scale, None, None, None, None
+
+
+class _Norms(TorchFunctionMode):
+    """Puts `_LayerNorm` in the place of torch's."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is F.layer_norm:
+            return self._normalise(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+    @staticmethod
+    def _normalise(
+        input: Tensor,
+        normalized_shape: Sequence[int],
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        weight = input.new_ones(normalized_shape) if weight is None else weight
+        return _LayerNorm.apply(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class SharedPass:
@@ -38,7 +90,7 @@ class SharedPass:
     Args:
         model: the model under explanation.
         batch: B labelled sentences.
-        together: how many steps walk back in one pass; of one chunk at most.
+        positions: of the decoder, from which steps of one chunk walk back in one pass.
         objective: the number.
         embeddings: of source and decoder inputs; those of the batch's ids, if not given.
         words_BTC: the words of the number; those that the objective finds, if not given.
@@ -51,12 +103,15 @@ class SharedPass:
         self,
         model: NMTModel,
         batch: Batch,
-        together: int,
+        positions: int,
         objective: Objective,
         embeddings: tuple[Tensor, Tensor] | None = None,
         words_BTC: Tensor | None = None,
     ) -> None:
-        self._model, self._together, self._objective = model, together, objective
+        size, steps = batch.target_BT.shape
+        self._model, self._objective = model, objective
+        self._chunk = chunk_of(steps, positions)
+        self._together = min(self._chunk, max(1, positions // (size * steps)))
         self._words_BTC = objective.words(model, batch) if words_BTC is None else words_BTC
         self._explained_T = [any(column) for column in batch.on_host.current_BT.T.tolist()]
         # Leaves of the graph: weights need no gradients, and embedding tables stay as they were.
@@ -70,7 +125,7 @@ class SharedPass:
         """Yield steps that walk back together; `gradient` keeps only the last chunk."""
         while self._prefix.steps < self._end:
             self._start = self._prefix.steps
-            stop = min(self._start + chunk_of(self._end), self._end)
+            stop = min(self._start + self._chunk, self._end)
             with self._recorded():
                 # A chunk at a time: its steps then walk back through nothing behind them.
                 self._states_BXD = self._prefix.read(self.inputs[1][:, self._start : stop])
@@ -85,10 +140,14 @@ class SharedPass:
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         """Keep what walking back needs."""
-        # Fused attention walks back from one step at a time.
-        kernel = sdpa_kernel(SDPBackend.MATH) if self._together > 1 else nullcontext()
-        # cuDNN's LSTM has no backward pass in evaluation mode.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), kernel:
+        with ExitStack() as stack:
+            # cuDNN's LSTM has no backward pass in evaluation mode.
+            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
+            stack.enter_context(torch.enable_grad())
+            if self._together > 1:
+                # Fused attention walks back from one step at a time.
+                stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+                stack.enter_context(_Norms())
             yield
 
     def gradient(self, steps: Sequence[int]) -> tuple[Tensor, ...]:
@@ -155,8 +214,7 @@ class GradientExplainer(ObjectiveExplainer):
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         def explained(part: Batch) -> tuple[Tensor, ...]:
             size, steps = part.target_BT.shape
-            together = min(chunk_of(steps), max(1, positions // (size * steps)))
-            shared = SharedPass(model, part, together, self._objective)
+            shared = SharedPass(model, part, positions, self._objective)
             embeddings = [x.detach() for x in shared.inputs]
             scores = tuple(x.new_zeros(size, steps, x.shape[1]) for x in embeddings)
             for some in chain.from_iterable(shared.chunks()):
@@ -168,4 +226,4 @@ class GradientExplainer(ObjectiveExplainer):
                     whole_BTX[:, some] = self.reduce(g_nBXD, x_BXD).transpose(0, 1) * now_BT
             return scores
 
-        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), explained)
+        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t, positions)), explained)

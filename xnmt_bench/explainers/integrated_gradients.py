@@ -51,7 +51,7 @@ class IntegratedGradients(ObjectiveExplainer):
     def _relevance(self, model: NMTModel, batch: Batch, positions: int) -> Relevance:
         """Sum over points; T backward passes at each."""
         explain = partial(self._integrate, model, positions)
-        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t)), explain)
+        return in_parts(batch, lambda _, t: positions // (t * chunk_of(t, positions)), explain)
 
     def _integrate(self, model: NMTModel, positions: int, part: Batch) -> tuple[Tensor, ...]:
         """Return scores over source ids (B, T, S), decoder inputs (B, T, T), and the gap (B, T)."""
@@ -75,9 +75,8 @@ class IntegratedGradients(ObjectiveExplainer):
                 # BOS stays whole at every point.
                 (input_BTD - moving_BTD)[rows] + moving_BTD[rows] * point_R11,
             )
-            walking = min(chunk_of(steps), max(1, positions // (len(rows) * steps)))
             shared = SharedPass(
-                model, part.take(rows), walking, self._objective, moved, words_BTC[rows]
+                model, part.take(rows), positions, self._objective, moved, words_BTC[rows]
             )
             for some in chain.from_iterable(shared.chunks()):
                 now_BT = part.current_BT[:, some, None]

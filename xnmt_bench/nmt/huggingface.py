@@ -239,8 +239,8 @@ class HuggingFaceModel(NMTModel):
         mask = places < end_B1 + after.shape[1]
         if layout.hidden_BS is not None:
             mask[:, before.shape[1] :][:, : source_BSD.shape[1]] &= ~layout.hidden_BS
-        ready = seen_mask(mask, framed.dtype)
-        return encoder(inputs_embeds=framed, attention_mask=ready, **options), mask
+        mask = seen_mask(mask, framed.dtype)
+        return encoder(inputs_embeds=framed, attention_mask=mask, **options), mask
 
     def decode(self, encoding: Encoding, input_BTD: Tensor) -> Tensor:
         """Decode a teacher-forced prefix: states (B, T, D)."""
@@ -294,7 +294,7 @@ class HuggingFaceModel(NMTModel):
             # Marian's decoder scales embeddings that have been scaled for it.
             inputs_embeds=input_BTD / _scale(decoder),
             encoder_hidden_states=encoding.states_BSD,
-            encoder_attention_mask=seen_mask(encoding.extra[0], input_BTD.dtype),
+            encoder_attention_mask=encoding.extra[0],
             attention_mask=causal_mask(input_BTD, read + input_BTD.shape[1], hidden_BT),
             **{"use_cache": False, **options},
         )
@@ -414,14 +414,15 @@ class HuggingFacePrefix(Prefix):
     def _keep(self, forked: Self, steps: int, rows: Tensor) -> None:
         if not steps:
             return
-        # Keys of the source do not grow with the steps, so only the decoder's own are cut.
-        cuts = {"self_attention_cache": self.model._framed + steps, "cross_attention_cache": None}
-        caches = []
-        for name, end in cuts.items():
+        end, caches = self.model._framed + steps, []
+        for name in ("self_attention_cache", "cross_attention_cache"):
             caches.append(cache := DynamicCache())
             # Layers are copied, since an update would copy the keys once more.
             for layer in map(copy, getattr(self._kept, name).layers):
-                layer.keys, layer.values = (x[:, :, :end][rows] for x in (layer.keys, layer.values))
+                keys_values = (layer.keys, layer.values)
+                if name == "self_attention_cache":  # keys of the source do not grow with the steps
+                    keys_values = tuple(x[:, :, :end] for x in keys_values)
+                layer.keys, layer.values = (x[rows] for x in keys_values)
                 cache.layers.append(layer)
         forked._kept = EncoderDecoderCache(*caches)
 
