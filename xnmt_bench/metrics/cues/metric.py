@@ -197,10 +197,11 @@ class Cues(Metric):
         sides = SIDES if job.system.context.target else SIDES[:1]
         for side, name in product(sides, (RELEVANCE, SAME_WORD, POSITION)):
             explained = name == RELEVANCE
-            distances = {find_distance(example, side) for example in examples.examples} - {None}
+            every = (find_distance(example, side) for example in examples.examples)
+            distances = {distance for distance in every if distance is not None}
             # By distance too: the farther a cue, the worse are system and explainer.
-            parts = [None, *sorted(distances)] if len(distances) > 1 else [None]
-            keys = {} if explained else {"explainer": name, "seed": ""}
+            parts: list[int | None] = [None, *(sorted(distances) if len(distances) > 1 else ())]
+            keys: dict[str, Any] = {} if explained else {"explainer": name, "seed": ""}
             for distance in parts:
                 yield self.plan(
                     job,

@@ -59,6 +59,7 @@ class ExampleSet:
 
 def _plain(example: Example) -> dict[str, object]:
     """Return an example as values that are the same in every process: sets are sorted."""
-    words = {name: sorted(places) for name, places in {**example.tags, **example.cues}.items()}
+    tags = {name: sorted(words) for name, words in example.tags.items()}
+    cues = {side: sorted(places) for side, places in example.cues.items()}
     numbers = [example.unit, example.document]
-    return {"numbers": numbers, "passage": asdict(example.passage), "words": words}
+    return {"numbers": numbers, "passage": asdict(example.passage), "tags": tags, "cues": cues}
