@@ -11,12 +11,14 @@ substitutes after which the model chooses another word. The prefix is not change
 controlled direct effects: what a changed word would change by way of an earlier target word is not
 in them.
 
-Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch.
+Shapes: H halves of the substitutes, N decisions, T steps, V target vocabulary, W words of a side, R
+rows of a batch.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -141,6 +143,33 @@ class Interventions:
         joint_N = self._replace_both(texts, gold, clean)
         by_word = which, of_pairs, change, flips, that
         return Effects(clean.step_N, clean.slot_N, *by_word, joint_N, len(singles), as_long)
+
+    @torch.no_grad()
+    def halves(self, number: int, sentence: Sentence) -> tuple[Clean, np.ndarray]:
+        """Return a sentence's decisions, and effects by each half of the substitutes apart.
+
+        Two models of one vocabulary get the same substitutes.
+
+        Args:
+            number: as for `effects`.
+            sentence: the same.
+
+        Returns:
+            The decisions, and effects (H, N, W) of replacing the source's words and then the
+            target's; NaN for a word that a step cannot see, or that a half has no substitute of.
+        """
+        texts = [split_words(sentence.source), split_words(sentence.target)]
+        gold = sentence.gold or Gold()
+        clean = self._read(texts, gold)
+        halves: tuple[list[Change], list[Change]] = ([], [])
+        earlier = Counter[tuple[int, int]]()
+        for change in self._changes(number, texts, gold):
+            # In turn, so that substitutes of as many pieces, which come first, are in both halves.
+            for side, unit in change.units.items():
+                halves[earlier[side, unit.start] % 2].append(change)
+                earlier[side, unit.start] += 1
+        by_side = (self._average(changes, texts, clean)[0][0] for changes in halves)
+        return clean, np.stack([np.concatenate(sides, axis=1) for sides in by_side])
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         ids = self.encode(texts)

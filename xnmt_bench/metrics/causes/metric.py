@@ -12,7 +12,6 @@ import numpy as np
 from xnmt_bench.corpora.exchange.bands import categories_of
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, percent, ratio
@@ -20,6 +19,7 @@ from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
+from xnmt_bench.metrics.causes.sentences import tied_sentences
 from xnmt_bench.metrics.causes.table import NONE, Decision, columns_of, load
 from xnmt_bench.options import Count, Part
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
@@ -275,26 +275,20 @@ class Causes(SumMetric):
         return dict(sums)
 
     def _effects(self, job: Job, categories: BothSides) -> Stage:
-        """Return the effects of each word of the test sentences, the same for every explainer."""
-        split = job.texts.split(EVALUATED)
+        """Return the effects of each word of the test sentences, the same for every explainer.
+
+        Raises:
+            NotApplicable: the test set holds decisions that were chosen by their causes.
+        """
+        if job.corpus.twins:
+            raise NotApplicable("the file of corpus.twins has the effects of the chosen decisions")
         count = job.explained.decisions.count(EVALUATED, self.sentences)
 
         def interventions() -> Interventions:
             return Interventions(job.system.model, categories, self.substitutes)
 
-        def tied_sentences() -> Iterator[tuple[int, Sentence]]:
-            sentences = job.texts.sentences(EVALUATED, count)
-            for index, sentence in enumerate(sentences):
-                ids = [split.source[index].tolist(), split.target[index].tolist()]
-                # A context, or markers, would be lost where words are encoded anew.
-                texts = [split_words(sentence.source), split_words(sentence.target)]
-                if interventions().encode(texts) != ids:
-                    raise NotApplicable(
-                        "the system reads more than the sentence, such as a context"
-                    )
-                # Of a subword of two words it is not known which of them has an effect.
-                if not split.untied(index):
-                    yield int(split.number[index]), sentence
+        def parts() -> Iterator[tuple[int, Sentence]]:
+            return tied_sentences(job, count, interventions())
 
         def compute(part: tuple[int, Sentence]) -> dict[str, Any]:
             return columns_of(*part, interventions().effects(*part))
@@ -303,7 +297,7 @@ class Causes(SumMetric):
             job,
             "causes",
             "causes",
-            tied_sentences,
+            parts,
             compute,
             shard=SHARD,
             sentences=count,
