@@ -39,6 +39,7 @@ NEEDS = {
     "hf_dataset": ["corpus.path=somebody/pairs", "corpus.columns=[de,en]"],
     "multi30k": [f"corpus.root={DATA}/multi30k"],
     "multi30k_twins": [f"corpus.data={DATA}/multi30k"],
+    "multi30k_natural": [f"corpus.data={DATA}/multi30k"],
     "fairseq_bin": [
         "corpus.root=/nowhere",
         "corpus.source_language=en",
@@ -113,6 +114,7 @@ def test_corpora(name):
 SHARED = {
     "multi30k": ["multi30k"],
     "multi30k_twins": ["multi30k"],
+    "multi30k_natural": ["multi30k"],
     "enru": ["enru"],
     "ende": ["deen"],
     "tatoeba": ["deen"],

@@ -18,6 +18,7 @@ from xnmt_bench.corpora.formats.hf_dataset import HFDataset
 from xnmt_bench.corpora.formats.mmax import read_document
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
 from xnmt_bench.corpora.gold import read_pairs
+from xnmt_bench.corpora.planted.natural import NaturalTwins
 from xnmt_bench.corpora.suites.consistency.outputs import pairs, translations
 from xnmt_bench.corpora.suites.consistency.reading import read_suite
 from xnmt_bench.corpora.suites.context.disc_eval_mt import read_disc_eval_mt
@@ -27,6 +28,7 @@ from xnmt_bench.corpora.suites.contrastive.build import exchanges
 from xnmt_bench.corpora.suites.contrastive.published import read_groups
 from xnmt_bench.corpora.suites.contrastive.reading import read_sets
 from xnmt_bench.corpora.text import TextCorpus
+from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.dumps import Dump
 from xnmt_bench.errors import DataError
 from xnmt_bench.nmt.fairseq.subwords import open_codes, read_vocabulary
@@ -133,6 +135,10 @@ def mt_gender(path: Path) -> list[Any]:
     return list(read_mt_gender(path, key).answers.items())
 
 
+def natural_twins(path: Path) -> list[Any]:
+    return list(NaturalTwins(ToyCorpus(0, 1, 1, 1), str(path)).sentences("test"))
+
+
 # Words of source and target of each pair of `pairs.txt`.
 WORDS_OF_PAIRS = [(4, 5), (4, 4), (5, 5), (5, 6), (4, 4)]
 # By the name of an example: what reads it, and how many things it holds.
@@ -141,6 +147,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], int]] = {
     "test.en": (text_corpus, 5),
     "documents.tsv": (tsv_corpus, 5),
     "train.jsonl": (hf_dataset, 5),
+    "twins.csv": (natural_twins, 4),
     "dict.de.txt": (lambda path: read_dictionary(path)[4:], 5),
     "codes": (lambda path: open_codes(str(path))("der die da"), 4),
     "alignment.talp": (pharaoh, 5),
@@ -297,6 +304,8 @@ def test_a_possible_link_is_not_sure(folder):
         ("bug/gold_BUG.csv", "stereotype", "type", "no column 'stereotype'"),
         ("clusters.jsonl", "[6, 6]]]}\n", "[6, 60]]]}\n", "is not a range of tokens"),
         ("answers.csv", ",yes,f,", ",yes,w,", "answers.csv:3: gender='w': should be one of"),
+        ("twins.csv", "target,1,first", "target,3,first", "twins.csv:4: b is '3', but the target"),
+        ("twins.csv", "b_side", "side", "no column 'b_side'"),
         ("answers.csv", "ab,4,", "ab,1,", "answers.csv:5: item 1 is listed twice"),
     ],
 )

@@ -14,6 +14,7 @@ CONF = ROOT / "conf"
 GIVEN = {
     "corpus=multi30k": ["corpus.root=somewhere"],
     "corpus=multi30k_twins": ["corpus.data=somewhere"],
+    "corpus=multi30k_natural": ["corpus.data=somewhere"],
     "corpus=text": ["corpus.root=x", "corpus.source_language=de", "corpus.target_language=en"],
     "corpus=fairseq_bin": ["corpus.root=x", "corpus.source_language=de",
                            "corpus.target_language=en"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,6 +53,7 @@ class Planted:
         earlier: an earlier target word that decides it; None where none does.
         takes_both: link and cue decide it together, so that replacing only one of them says
             little of what it does.
+        link_in_prefix, cue_in_prefix: the word is an earlier target word, and no source word.
     """
 
     slot: str
@@ -63,6 +64,8 @@ class Planted:
     other_cues: tuple[str, ...] = ()
     earlier: int | None = None
     takes_both: bool = False
+    link_in_prefix: bool = False
+    cue_in_prefix: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,11 @@ class Corpus(Lazy, ABC):
     def cued(self, split: Split) -> list[ExampleSet]:
         """Return the corpus's own sets of passages with cues in a split; empty for none."""
         return []
+
+    @property
+    def twins(self) -> Sequence[str]:
+        """The fingerprints of the two systems whose decisions are its test set; empty for most."""
+        return ()
 
     def vocabulary_corpus(self) -> Corpus:
         """Return the corpus whose training split vocabularies are learnt from; itself for most."""

@@ -20,6 +20,8 @@ from xnmt_bench.explainers.random import Random
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 
+Place = tuple[int, bool]  # of a word on its side, and whether that is the prefix
+
 
 class NamesPlanted(Explainer):
     """Some planted words first and others last; all else by nearness, or at random.
@@ -38,8 +40,8 @@ class NamesPlanted(Explainer):
         self._others = Nearest() if others == "nearest" else Random()
 
     @abstractmethod
-    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
-        """Return the source words that are named, and those that are kept out."""
+    def words(self, planted: Planted) -> tuple[list[Place], list[Place]]:
+        """Return the words that are named, and those that are kept out."""
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Read the planted words off the corpus; neither model nor labels play a part.
@@ -51,42 +53,57 @@ class NamesPlanted(Explainer):
             raise NotApplicable("these sentences have no planted words")
         others = self._others.relevance(model, batch)
         source_BTS = others.source_BTS.cpu().clone()
-        # The distances of `nearest` lie between -1 and 0, and draws between 0 and 1.
-        first, last = 2.0, -2.0
+        assert others.prefix_BTT is not None  # both orders are of both sides
+        prefix_BTT = others.prefix_BTT.cpu().clone()
         for row, (gold, words_of_ids) in enumerate(zip(batch.gold, batch.words, strict=True)):
             source_S, target_T = map(torch.from_numpy, words_of_ids)
+            # Other source words are between -1 and 1. The nearest prefix word has its place.
+            first, last = len(target_T) + 1.0, -2.0
             for planted in gold.planted:
                 named, kept_out = self.words(planted)
                 # Every piece of the planted word is a decision of its own.
                 steps_T = (target_T == planted.word)[:, None]
-                for words, value in ((named, first), (kept_out, last)):
-                    chosen_S = torch.isin(source_S, torch.tensor(words, dtype=source_S.dtype))
-                    relevance_TS = source_BTS[row, : len(target_T), : len(source_S)]
-                    # What a step cannot see stays absent.
-                    relevance_TS[steps_T & chosen_S & ~relevance_TS.isnan()] = value
-        return Relevance(source_BTS.to(batch.source_BS.device), others.prefix_BTT)
+                for places, value in ((named, first), (kept_out, last)):
+                    for place, in_prefix in places:
+                        relevance_BTX, words_X = (
+                            (prefix_BTT, target_T) if in_prefix else (source_BTS, source_S)
+                        )
+                        relevance_TX = relevance_BTX[row, : len(target_T), : len(words_X)]
+                        # What a step cannot see stays absent.
+                        seen_TX = steps_T & (words_X == place) & ~relevance_TX.isnan()
+                        relevance_TX[seen_TX] = value
+        device = batch.source_BS.device
+        return Relevance(source_BTS.to(device), prefix_BTT.to(device))
 
 
 class NamesLink(NamesPlanted):
     """The planted word in its own place, which the target word translates."""
 
-    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
+    def words(self, planted: Planted) -> tuple[list[Place], list[Place]]:
         """Return link and cue."""
-        return [planted.link], [planted.cue]
+        return [_link(planted)], [_cue(planted)]
 
 
 class NamesCue(NamesPlanted):
     """The planted word at the end of the sentence, which says the marks again."""
 
-    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
+    def words(self, planted: Planted) -> tuple[list[Place], list[Place]]:
         """Return cue and link."""
-        return [planted.cue], [planted.link]
+        return [_cue(planted)], [_link(planted)]
 
 
 class NamesBoth(NamesPlanted):
     """Both planted words, for decisions that take both (`corpora.catalogue`); it needs k = 2."""
 
-    def words(self, planted: Planted) -> tuple[list[int], list[int]]:
+    def words(self, planted: Planted) -> tuple[list[Place], list[Place]]:
         """Return link and cue, and no word."""
         # Both are needed, so none is kept out.
-        return [planted.link, planted.cue], []
+        return [_link(planted), _cue(planted)], []
+
+
+def _link(planted: Planted) -> Place:
+    return planted.link, planted.link_in_prefix
+
+
+def _cue(planted: Planted) -> Place:
+    return planted.cue, planted.cue_in_prefix

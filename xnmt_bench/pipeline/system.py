@@ -79,7 +79,9 @@ class System(Lazy):
         few = self.context.sentences < self.trained_context.sentences
         read = f" reading {self.context.sentences}" if few else ""
         learnt = self._nmt.corpus or {}
-        on = "".join(f" on {option}={value}" for option, value in learnt.items())
+        # With an option set to null it learns from the plain corpus.
+        options = ((option, value) for option, value in learnt.items() if value is not None)
+        on = "".join(f" on {option}={value}" for option, value in options)
         return f"{self._nmt.name}{on}{read}{self._describe_coreference()}"
 
     def _describe_coreference(self) -> str:

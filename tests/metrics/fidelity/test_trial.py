@@ -9,6 +9,7 @@ import torch
 from support.configurations import configure
 from support.example_rows import AER, FIDELITY, measured
 from support.systems import batch_of
+from xnmt_bench.corpora.sentence import Gold, Planted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.measuring.bootstrap import Draws
@@ -405,3 +406,98 @@ def test_judges_of_two_sizes_are_told_apart_and_corrected_apart(tmp_path):
     assert [row["train_sentences"] for row in rows] == [200, 400]
     # One judge a text, so that nothing is corrected.
     assert all(row["p_corrected"] == pytest.approx(row["p"]) for row in rows)
+
+
+SYSTEMS = ("f" * 16, "5" * 16)  # of a pair of natural twins, the first and the second
+
+
+def write_natural(folder, pair, advantages, judge="base", names=("small", "small")):
+    """Rows of both systems of a natural pair, whose decisions are a test set of their own.
+
+    Args:
+        advantages: of the link, by system, where the link is the first system's cause and where it
+            is the second one's.
+    """
+    systems = [f"{pair}{system}" for system in SYSTEMS]
+    of_first_U = np.arange(SENTENCES) % 2 == 0
+    for system, name_of_system, of_slots in zip(systems, names, advantages, strict=True):
+        for name in ("names_link", "names_cue"):
+            columns = {"log_likelihood": np.full(SENTENCES, -1.0), "rows": np.ones(SENTENCES)}
+            for slot, advantage in zip(("first", "second"), of_slots, strict=True):
+                chosen_U = of_first_U if slot == "first" else ~of_first_U
+                columns[PLANTED + slot] = chosen_U.astype(float)
+                log_q = -3 + (advantage if name == "names_link" else 0)
+                columns[LIKELIHOOD_OF + slot] = chosen_U * float(log_q)
+            row = FIDELITY | {"nmt": name_of_system, "explainer": name, "instantiation": judge}
+            lineage = {"family": name_of_system, "seed": 0, "initial": None}
+            of_pair = {"test set": pair, "test sentences": pair, "annotation": pair}
+            measured(
+                Fidelity, folder, row | {"train_sentences": 900},
+                Units(pair, np.arange(SENTENCES), columns), model=system, lineage=lineage,
+                twin_systems=systems, settings=of_pair,
+            )  # fmt: skip
+
+
+def test_natural_twins_are_tried_by_role(tmp_path):
+    """The first system is L in one half of the decisions, and C in the other."""
+    write_natural(tmp_path, "a", [(1.0, -2.0), (-0.5, 0.5)])
+    [row] = tried(tmp_path).rows
+    # L: the first system on its own causes, the second one on its own; C: each on the other's.
+    assert row["advantage_l"] == pytest.approx((1.0 + 0.5) / 2)
+    assert row["advantage_c"] == pytest.approx((-2.0 - 0.5) / 2)
+    assert (row["slot"], row["pairs"], row["decisions"]) == ("all", 1, SENTENCES)
+    assert (row["system"], row["by_pair"][:8]) == ("small", "pair aff")
+    assert "Which system is L is drawn" in " ".join(tried(tmp_path).summary.notes)
+
+
+def test_a_judge_that_sees_nothing_has_no_bias_on_natural_twins(tmp_path):
+    """It prefers the first system's cause, in both systems; roles are drawn."""
+    write_natural(tmp_path, "a", [(0.7, -0.7), (0.7, -0.7)])
+    [row] = tried(tmp_path).rows
+    assert (row["response"], row["bias"]) == (pytest.approx(0), pytest.approx(0))
+    assert not row["passes"]
+
+
+def test_natural_pairs_are_replicates_though_their_test_sets_differ(tmp_path):
+    for pair, of_pair in zip("abc", (1.0, 2.0, 3.0), strict=True):
+        write_natural(tmp_path, pair, [(of_pair, -4.0), (-4.0, of_pair)])
+    [row] = tried(tmp_path).rows
+    assert row["pairs"] == 3 and row["passes"]
+    assert row["advantage_l"] == pytest.approx(2.0)
+    assert row["p"] == pytest.approx(0.03709, abs=1e-4)  # as of the generated pairs above
+
+
+def test_natural_pairs_of_another_kind_stand_apart(tmp_path):
+    write_natural(tmp_path, "a", [(1.0, -1.0), (-1.0, 1.0)])
+    write_natural(tmp_path, "b", [(2.0, -2.0), (-2.0, 2.0)], names=("small", "recurrent"))
+    rows = {row["system"]: row for row in tried(tmp_path).rows}
+    assert {name: row["response"] for name, row in rows.items()} == pytest.approx(
+        {"small": 1.0, "recurrent and small": 2.0}
+    )
+
+
+def test_other_numbers_leave_natural_twins_out(tmp_path):
+    write_natural(tmp_path, "a", [(1.0, -1.0), (-1.0, 1.0)])
+    scored = collect(Fidelity(), tmp_path, Draws(9, 0))
+    results = dict(Trial(samples=200).results({"fidelity": panels(Fidelity(), scored)}))
+    assert list(results) == ["fidelity_trial", "fidelity_trial_judges"]
+
+
+def test_a_planted_word_may_be_in_the_prefix(transformer):
+    """The cue is the target's second word, and the link a source word."""
+    model, split = transformer.system.model, transformer.texts.split("test")
+    batch, _ = decide(model, batch_of(split, [0]))
+    source_S, target_T = split.source.words(0), split.target.words(0)
+    planted = Planted("first", 3, 0, 1, cue_in_prefix=True)
+    batch = replace(batch, gold=(Gold(planted=(planted,)),), words=((source_S, target_T),))
+    link, cue = (
+        load_explainer(f"names_{word}").relevance(model, batch) for word in ("link", "cue")
+    )
+    step, other = (int((target_T == word).argmax()) for word in (3, 2))
+    assert source_S[link.source_BTS[0, step].argmax()] == 0
+    assert source_S[cue.source_BTS[0, step].argmin()] == 0
+    named = cue.prefix_BTT[0, step].nan_to_num(-9), link.prefix_BTT[0, step].nan_to_num(9)
+    assert target_T[named[0].argmax()] == target_T[named[1].argmin()] == 1
+    for name in ("source_BTS", "prefix_BTT"):
+        both = (getattr(r, name)[0, other] for r in (link, cue))
+        torch.testing.assert_close(*both, equal_nan=True)

@@ -11,13 +11,14 @@ substitutes after which the model chooses another word. The prefix is not change
 controlled direct effects: what a changed word would change by way of an earlier target word is not
 in them.
 
-Shapes: N decisions, T steps, V target vocabulary, W words of a side, R rows of a batch, P compared
-pairs of distributions.
+Shapes: H halves of the substitutes, N decisions, T steps, V target vocabulary, W words of a side, R
+rows of a batch, P compared pairs of distributions.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, product
@@ -121,6 +122,22 @@ class Clean:
 
 
 @dataclass(frozen=True)
+class Halves:
+    """What each half of the substitutes of a sentence's words does.
+
+    Attributes:
+        clean: the sentence and its decisions.
+        label_N: the system's own choice at each.
+        effect_HNW: effects of replacing the source's words and then the target's; NaN for a word
+            that a step cannot see, or that a half has no substitute of.
+    """
+
+    clean: Clean
+    label_N: np.ndarray
+    effect_HNW: np.ndarray
+
+
+@dataclass(frozen=True)
 class Row:
     """A sentence that the model reads, and where its distributions are looked at.
 
@@ -220,7 +237,9 @@ class Interventions:
             sentences: each with its number, from which the draw of substitutes follows. Its target
                 is the prefix of each decision.
         """
-        plans = [self._plan(number, sentence) for number, sentence in sentences]
+        return self._carry_out([self._plan(number, sentence) for number, sentence in sentences])
+
+    def _carry_out(self, plans: Sequence[Plan]) -> list[Effects]:
         room = Room(None, cpu=4096, each=2**18)
         compared = iter(
             room.tried(device_of(self._model), lambda most: self._compare_all(plans, most))
@@ -249,6 +268,50 @@ class Interventions:
                 *(row for _, row in erased),
             ],
         )
+
+    def halves(self, sentences: Sequence[tuple[int, Sentence]]) -> list[Halves]:
+        """Return what each half of the substitutes of some sentences' words does.
+
+        Two models of one vocabulary get the same substitutes.
+
+        Args:
+            sentences: as for `effects`.
+        """
+        plans = [self._plan_halves(number, sentence) for number, sentence in sentences]
+        effects = iter(self._carry_out([*chain(*plans)]))
+        return [
+            Halves(
+                clean := of_halves[0].clean,
+                self._choose_labels(clean),
+                np.stack([np.concatenate(next(effects).replaced, axis=1) for _ in of_halves]),
+            )
+            for of_halves in plans
+        ]
+
+    def _plan_halves(self, number: int, sentence: Sentence) -> list[Plan]:
+        texts = [split_words(sentence.source), split_words(sentence.target)]
+        gold = sentence.gold or Gold()
+        clean = self._read(texts, gold)
+        halves: tuple[list[Change], list[Change]] = ([], [])
+        earlier = Counter[tuple[int, int]]()
+        for change in self._changes(number, texts, gold):
+            # In turn, so that substitutes of as many pieces, which come first, are in both halves.
+            for side, unit in change.units.items():
+                halves[earlier[side, unit.start] % 2].append(change)
+                earlier[side, unit.start] += 1
+        return [
+            Plan(
+                [*map(len, texts)], clean, (changes, []), [], [],
+                [self._row(change, clean) for change in changes],
+            )
+            for changes in halves
+        ]  # fmt: skip
+
+    @torch.no_grad()
+    def _choose_labels(self, clean: Clean) -> np.ndarray:
+        """Return the system's own choice at each decision, (N,)."""
+        states_TD = self._model.states(self._model.collate([(clean.ids[0], clean.ids[1])]))[0]
+        return self._model.decide(states_TD)[0].cpu().numpy()[clean.step_N]
 
     def _read(self, texts: Sequence[Sequence[str]], gold: Gold) -> Clean:
         target_words = [*self._words(PREFIX, texts[PREFIX]), NO_WORD]

@@ -22,6 +22,9 @@ from xnmt_bench.rules.table import ERROR, read_errors
 
 # Facts: perplexities with no word on and with all; that by frequencies of the same labels.
 EXTREMES, LABEL_FREQUENCIES = "extremes", "label_frequencies"
+TWIN_SYSTEMS = (
+    "twin_systems"  # fact: the two systems whose decisions are the test set; see `Corpus.twins`
+)
 # Columns of units, each in front of a slot: decisions of planted words, and their log-likelihoods.
 PLANTED, LIKELIHOOD_OF = "planted ", "log-likelihood of planted "
 

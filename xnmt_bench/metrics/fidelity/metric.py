@@ -43,6 +43,7 @@ from xnmt_bench.metrics.fidelity.evidence import (
     LABEL_FREQUENCIES,
     LIKELIHOOD_OF,
     PLANTED,
+    TWIN_SYSTEMS,
     evidence_of,
     reference_evidence,
 )
@@ -170,6 +171,8 @@ class Fidelity(SumMetric):
             settings = {f"{judge.row_name} {key}": value for key, value in judge.settings().items()}
             # Heading and place go into the row: a page may be made where the judge is missing.
             facts = {"judge": judge.name, "pivot": vars(pivot)}
+            if job.corpus.twins:
+                facts[TWIN_SYSTEMS] = list(job.corpus.twins)
             yield plan(judge, make, partial(_further, rules, settings, facts))
         # Each job yields them; equal rows of a sweep replace each other.
         for reference in (kind(rules) for kind in REFERENCES):

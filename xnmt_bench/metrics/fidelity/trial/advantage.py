@@ -33,28 +33,29 @@ PAIRS = (
 
 
 def describe(
-    seeds: Sequence[int], mean_P2: np.ndarray, drawn_RP2: np.ndarray, draws: Draws
+    pairs: Sequence[int | str], mean_P2: np.ndarray, drawn_RP2: np.ndarray, draws: Draws
 ) -> TableRow:
     """Return the columns of a row: A, s, b and the margin, each with its intervals.
 
     Args:
-        seeds: of the pairs.
+        pairs: the seed of each, or a name.
         mean_P2: A of each pair.
         drawn_RP2: A of each pair, of sentences drawn alike for all pairs.
         draws: their seed; pairs are drawn too, and have a stream of their own.
     """
-    row: TableRow = {"pairs": len(seeds)}
-    samples, pairs, _ = drawn_RP2.shape
-    drawn_RP = np.concatenate(weights(pairs, samples, draws.seed, stream=1))
+    row: TableRow = {"pairs": len(pairs)}
+    samples, count, _ = drawn_RP2.shape
+    drawn_RP = np.concatenate(weights(count, samples, draws.seed, stream=1))
     for name, of_twins in FUNCTIONS.items():
         values_P = of_twins(mean_P2)
         # Of each pair before the mean over pairs, as the value is: a margin is not linear.
-        drawn = interval((drawn_RP * of_twins(drawn_RP2)).sum(axis=1) / pairs)
-        value, *ends = t_interval(values_P) if len(seeds) > 1 else (values_P[0], *drawn)
+        drawn = interval((drawn_RP * of_twins(drawn_RP2)).sum(axis=1) / count)
+        value, *ends = t_interval(values_P) if count > 1 else (values_P[0], *drawn)
         row |= {name: float(value), f"{name}_low": ends[0], f"{name}_high": ends[1]}
         row |= {f"{name}_drawn_low": drawn[0], f"{name}_drawn_high": drawn[1]}
-    by_seed = zip(seeds, mean_P2, strict=True)
-    row["by_pair"] = "; ".join(f"seed {n}: {a:.3f} {c:.3f}" for n, (a, c) in by_seed)
+    names = (f"seed {pair}" if isinstance(pair, int) else f"pair {pair}" for pair in pairs)
+    by_name = zip(names, mean_P2, strict=True)
+    row["by_pair"] = "; ".join(f"{name}: {a:.3f} {c:.3f}" for name, (a, c) in by_name)
     row["p"] = _p(FUNCTIONS["margin"](mean_P2))
     return row
 

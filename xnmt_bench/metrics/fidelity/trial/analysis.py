@@ -6,6 +6,9 @@ link: how much more log-probability a judge gives the label from the link than f
 a decision. A judge that sees the model has A > 0 in the link's system L and A < 0 in the cue's
 system C; a judge that reads the text, and only the labels and the words has the same A in both.
 
+Natural twins are two systems of ordinary text (`corpora.planted.natural`): there a decision's link
+is what one system uses, its cue what the other one uses, and a draw says which of them is L.
+
 Shapes: P pairs of twins, E explanations, S slots, U sentences, R draws.
 """
 
@@ -30,7 +33,12 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.trial.advantage import decide, describe, pair_notes
-from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases, tried_cases
+from xnmt_bench.metrics.fidelity.trial.cases import (
+    EXPLANATIONS,
+    Case,
+    title_phrases,
+    tried_cases,
+)
 from xnmt_bench.metrics.fidelity.trial.figure import ALL, draw
 from xnmt_bench.metrics.fidelity.trial.numbers import numbers_on_trial
 from xnmt_bench.metrics.fidelity.trial.verdicts import costs_of, judges_on_trial
@@ -38,7 +46,12 @@ from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, ends
 
 SIGNED = "{:+.2f}".format
-FEWEST = 100  # decisions; fewer show nothing
+FEWEST = 100  # decisions of a pair; fewer show nothing
+NATURAL = (
+    "Natural twins: L is the system that uses the link, the word whose replacement moves it most, "
+    "and C the other one. Which system is L is drawn for each decision, so that b is 0 for a judge "
+    "that sees nothing."
+)
 NOTE = (
     "A: how much more log-probability the judge gives the label from the link than from the cue, "
     "in nats a planted decision that both twins get right; L uses the link, C the cue. Response s "
@@ -101,6 +114,7 @@ class Trial(Analysis):
         # Where rows of `random` say what a judge's span is.
         spans = any(not np.isnan(row["response_in_spans"]) for row in rows)
         notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
+        notes += [NATURAL] if any(case.natural for case in cases) else []
         notes += pair_notes(rows, self._draws)
         words, title = varying_words(
             "The trial of judges: who sees the model?", rows, title_phrases(rows)
@@ -129,40 +143,45 @@ class Trial(Analysis):
         return Result(rows, identity, measured, summary, draw(rows))
 
     def _judge(self, case: Case) -> Iterator[TableRow]:
-        for slot in (ALL, *case.slots):
-            log_q_P2EU, count_U = case.likelihoods(case.slots if slot == ALL else [slot])
-            if count_U.sum() < FEWEST:
+        # The slots of natural twins are drawn roles, and only both together have a bias of 0.
+        for slot in (ALL, *(() if case.natural else case.slots)):
+            of_pairs = case.likelihoods(case.slots if slot == ALL else [slot])
+            count_P = np.array([count_U.sum() for _, count_U in of_pairs])
+            if count_P.min() < FEWEST:
                 continue
-            advantage_P2U = log_q_P2EU[:, :, 0] - log_q_P2EU[:, :, 1]
-            mean_P2 = advantage_P2U.sum(axis=2) / count_U.sum()
-            drawn_RP2 = self._resample(advantage_P2U, count_U)
-            # The link in L, the cue in C.
-            right_P2U = np.stack([log_q_P2EU[:, 0, 0], log_q_P2EU[:, 1, 1]], axis=1)
-            span_response = np.nan
-            if case.has_random:
-                span_P2 = (right_P2U - log_q_P2EU[:, :, 2]).sum(axis=2) / count_U.sum()
-                # No share of what a judge does not gain by the right words.
-                in_spans_P2 = mean_P2 / np.where(span_P2 > 0, span_P2, np.nan)
-                span_response = (in_spans_P2[:, 0] - in_spans_P2[:, 1]).mean() / 2
+            rows = [self._judge_pair(log_q_2EU, count_U) for log_q_2EU, count_U in of_pairs]
+            mean_P2, drawn_PR2, log_q_P, spans_P = map(np.array, zip(*rows, strict=True))
             yield {
                 **case.condition,
                 "system": case.architecture,
                 "judge": case.judge,
                 "heading": case.heading,
                 "slot": slot,
-                "decisions": int(count_U.sum()),
-                "log_q": float(right_P2U.mean(axis=1).sum() / count_U.sum() / len(case.seeds)),
-                "response_in_spans": float(span_response),
+                "decisions": int(count_P.mean()),
+                "log_q": float(log_q_P.mean()),
+                "response_in_spans": float(spans_P.mean()),
                 "judge_name": case.judge_name,
                 **costs_of(case),
-                **describe(case.seeds, mean_P2, drawn_RP2, self._draws),
+                **describe(case.pairs, mean_P2, drawn_PR2.transpose(1, 0, 2), self._draws),
             }
 
-    def _resample(self, advantage_P2U: np.ndarray, count_U: np.ndarray) -> np.ndarray:
-        """Return both means of each pair, (R, P, 2), of sentences drawn alike for all pairs."""
+    def _judge_pair(
+        self, log_q_2EU: np.ndarray, count_U: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Return A of both twins (2,), the same of drawn sentences (R, 2), log Q, s in spans."""
+        decisions = count_U.sum()
+        advantage_2U = log_q_2EU[:, 0] - log_q_2EU[:, 1]
+        mean_2 = advantage_2U.sum(axis=1) / decisions
+        # Of one seed, so that pairs of as many sentences draw the same ones.
         blocks = weights(len(count_U), self._draws.samples, self._draws.seed)
-        means_RP2 = [
-            np.einsum("ru,ptu->rpt", block_RU, advantage_P2U) / (block_RU @ count_U)[:, None, None]
-            for block_RU in blocks
-        ]
-        return np.concatenate(means_RP2)
+        drawn = [(b_RU @ advantage_2U.T) / (b_RU @ count_U)[:, None] for b_RU in blocks]
+        # The link in L, the cue in C.
+        right_2U = np.stack([log_q_2EU[0, 0], log_q_2EU[1, 1]])
+        span_response = np.nan
+        if log_q_2EU.shape[1] > len(EXPLANATIONS):
+            span_2 = (right_2U - log_q_2EU[:, 2]).sum(axis=1) / decisions
+            # No share of what a judge does not gain by the right words.
+            in_spans_2 = mean_2 / np.where(span_2 > 0, span_2, np.nan)
+            span_response = (in_spans_2[0] - in_spans_2[1]) / 2
+        log_q = right_2U.mean(axis=0).sum() / decisions
+        return mean_2, np.concatenate(drawn), float(log_q), float(span_response)

@@ -69,11 +69,14 @@ def numbers_on_trial(
 def _rows(panels: Sequence[Panel], draws: Draws) -> Iterator[TableRow]:
     """Yield the rows of one metric."""
     try:
-        cases = tried_cases(panels)
+        # Of natural twins the roles change from decision to decision, and sums of other metrics
+        # are over all of them.
+        cases = [case for case in tried_cases(panels) if not case.natural]
     except NotApplicable:
         return
     metric = panels[0].metric
-    varying = [c for c in cases[0].condition if len({str(x.condition[c]) for x in cases}) > 1]
+    first = cases[0].condition if cases else {}
+    varying = [c for c in first if len({str(x.condition[c]) for x in cases}) > 1]
     shown_once = set()
     for case in cases:
         words = [str(case.condition[c]) for c in varying if c != "corpus" and case.condition[c]]
@@ -114,14 +117,14 @@ def _advantage(metric: Metric, column: Column, case: Case, draws: Draws) -> Tabl
     """Return A, s, b and the margin of one number."""
     sign = 1 if column.better == "higher" else -1
     by_pair = []
-    for seed in case.seeds:
+    for seed in case.pairs:
         groups = [case.rows[seed, twin, name] for twin in TWINS for name in EXPLANATIONS]
         together = JointBootstrap([metric] * len(groups), groups, draws)
         values = together.values(column.name)  # (4, 1 + R)
         link_cue_2R = (np.log(values) if column.log else values).reshape(2, 2, -1)
         by_pair.append(sign * (link_cue_2R[:, 0] - link_cue_2R[:, 1]))
     advantage_RP2 = np.stack(by_pair).transpose(2, 0, 1)
-    return describe(case.seeds, advantage_RP2[0], advantage_RP2[1:], draws)
+    return describe(case.pairs, advantage_RP2[0], advantage_RP2[1:], draws)
 
 
 def _signed(*names: str) -> Callable[[TableRow], str]:

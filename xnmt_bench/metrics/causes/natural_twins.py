@@ -1,0 +1,408 @@
+"""Natural twins: decisions that two systems make alike, each because of another word.
+
+Two systems of one vocabulary read the same contexts. Where both choose the same word, the same
+substitutes replace each word of the context. On one half of the substitutes, a is the word whose
+replacement moves system A most, and b the word that moves B most. Where they differ by a margin in
+both systems, A and B are twins at this decision: a judge that sees the model has to prefer a in A
+and b in B, while text, label and words are the same. The other half of the substitutes measures
+the effects anew, since the greatest of several noisy numbers is too great (regression to the mean).
+
+Shapes: H halves of the substitutes, W words of a context: the source's and then the target's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from xnmt_bench.corpora.exchange.bands import frequency_bands
+from xnmt_bench.corpora.exchange.substitutes import BothSides
+from xnmt_bench.corpora.planted.natural import FIRST, SECOND
+from xnmt_bench.corpora.sentence import SIDES, Sentence
+from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.vocabulary.subwords import Subwords
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.measurement import Evidence, Measurement, PlannedRow, ScoredRow
+from xnmt_bench.measuring.metric import (
+    Column,
+    Further,
+    Key,
+    SumMetric,
+    TableRow,
+    count,
+    hundredths,
+    ratio,
+)
+from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
+from xnmt_bench.measuring.units import Bounds, by_unit
+from xnmt_bench.metrics.causes.effects import PREFIX, Halves, Interventions
+from xnmt_bench.metrics.causes.sentences import tied_sentences
+from xnmt_bench.options import Count, Part, Seed, Text
+from xnmt_bench.parquet import read_table, write_table
+from xnmt_bench.pipeline.decision_table import store_decisions
+from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.job import Job
+from xnmt_bench.rules.table import shards
+from xnmt_bench.store import Stage
+
+SHARD = 50  # sentences
+MARGINS = (0.1, 0.2, 0.3)  # in total variation
+RELIABLE = 0.8  # correlation of both halves; chosen decisions below it are not used
+SYSTEMS, HALVES = (FIRST, SECOND), ("chosen", "measured")
+FILE = "twins.parquet"
+three_digits = "{:.3f}".format
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How two systems disagree on what causes a decision.
+
+    Attributes:
+        a, b: the word of the greatest effect in the first system and in the second one, by the
+            half of the substitutes that chooses.
+        effect_222: effects by system, half, and word (a and b).
+    """
+
+    a: int
+    b: int
+    effect_222: np.ndarray
+
+    @property
+    def own_less_other_22(self) -> np.ndarray:
+        """The effect of a system's own cause less that of the other system's, by system, half."""
+        a_less_b_22 = self.effect_222[..., 0] - self.effect_222[..., 1]
+        return a_less_b_22 * np.array([[1], [-1]])
+
+    @property
+    def margin(self) -> float:
+        """The lesser difference of both systems, by the half that chooses."""
+        return float(self.own_less_other_22[:, 0].min())
+
+
+def compare_causes(effect_2HW: np.ndarray) -> Disagreement | None:
+    """Return how two systems disagree on the cause of one decision; None where they agree.
+
+    Args:
+        effect_2HW: effects in both systems by both halves; NaN where unknown. Only words that are
+            known everywhere count.
+    """
+    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
+    if not known_W.any():
+        return None
+    a, b = np.where(known_W, effect_2HW[:, 0], -np.inf).argmax(axis=-1).tolist()
+    return None if a == b else Disagreement(a, b, effect_2HW[..., [a, b]])
+
+
+class NaturalTwins(SumMetric):
+    """How many decisions two systems make alike because of different words.
+
+    A unit is a sentence; its sums are over the decisions in which both systems choose the same
+    word. The chosen ones become a test set for judges by `corpus.twins`.
+
+    Args:
+        other_seed: the second system is trained as the first one, with this `nmt.seed`.
+        other_path: the folder of a trained second system, in place of `other_seed`.
+        margin: of the effects, in both systems, that decisions of the test set have; one of
+            `MARGINS`.
+        substitutes: of a word, at most, in each half.
+        fewest: decisions that a test set needs.
+        sentences: test sentences; null for all that are explained.
+
+    Raises:
+        XnmtError: the margin is another one.
+    """
+
+    name = "natural_twins"
+    setting_options = ("substitutes", "margin")
+    needs = "a second system of the same vocabulary: metric.natural_twins.other_seed or other_path"
+    title = "Natural twins: the same decision because of different words"
+    note = (
+        "Of the decisions in which both systems choose the same word: in how many a is the word "
+        "whose replacement moves the first system most, and another word, b, moves the second one "
+        "most, by a margin in total variation in each. Chosen by half of the substitutes. "
+        "Measured: by the other half, how much more its own cause moves a system than the other "
+        "system's does, a mean over chosen decisions and both systems. Reliability: correlation of "
+        "both halves' effects, over all words of the chosen decisions. With 95 % bootstrap "
+        "intervals over sentences."
+    )
+    keys = (Key("other", "second system"),)
+    unit_bounds: ClassVar[Mapping[str, Bounds]] = {
+        "rows": Bounds(1),
+        "chosen *": Bounds(0, 1, of="rows"),
+        "measured *": Bounds(-1, 1, of="chosen *"),
+        "words *": Bounds(0),
+        **{f"{name} *": Bounds(0, 1, of="words *") for name in ("x", "y", "xx", "yy", "xy")},
+    }
+    columns = (
+        Column("decisions", "decisions", count).means("both systems choose the same word"),
+        *Column("chosen_{}", "chosen, {}", count)
+        .means("decisions whose causes differ by a margin of {}")
+        .of_each(MARGINS),
+        *Column("share_{}", "share %, {}", hundredths, interval=True)
+        .means("the same as a share of all decisions")
+        .of_each(MARGINS),
+        *Column("measured_{}", "measured, {}", three_digits, interval=True)
+        .means("effect of the own cause less that of the other's, by the half that chose nothing")
+        .of_each(MARGINS),
+        *Column("reliability_{}", "reliability, {}", three_digits, interval=True)
+        .means("correlation of effects by both halves of the substitutes, margin {}")
+        .of_each(MARGINS),
+    )
+    compared = "nmt"
+
+    def __init__(
+        self,
+        other_seed: Seed | None = None,
+        other_path: Text | None = None,
+        margin: Part = 0.2,
+        substitutes: Count = 4,
+        fewest: Count = 200,
+        sentences: Count | None = None,
+    ) -> None:
+        if margin not in MARGINS:  # whose reliability is known
+            expected = ", ".join(f"{each:g}" for each in MARGINS)
+            raise XnmtError(f"metric.{self.name}.margin={margin:g}: should be one of {expected}")
+        self.other_seed, self.other_path = other_seed, other_path
+        self.margin, self.substitutes = margin, substitutes
+        self.fewest, self.sentences = fewest, sentences
+
+    def measure(self, job: Job) -> Iterator[PlannedRow]:
+        """Yield the row of the job's system and the second one."""
+        other = self._open_other(job)
+        # Not the path, since results travel.
+        name = f"seed {self.other_seed}" if self.other_path is None else Path(self.other_path).name
+        make = partial(self._evidence, job, other)
+        yield self.plan(
+            job,
+            make,
+            lambda: [self._effects(job, other)],
+            lambda: Further(content={"other": other.system.fingerprint}),
+            other=name,
+        )
+
+    def _open_other(self, job: Job) -> Job:
+        """Return the job of the second system.
+
+        Raises:
+            NotApplicable: none is configured, or two, or a seed of a system that is opened.
+        """
+        option = f"metric.{self.name}.other"
+        if (self.other_seed is None) == (self.other_path is None):
+            raise NotApplicable(f"{option}_seed or {option}_path names the second system; give one")
+        if self.other_path is not None:
+            return job.changed({"nmt": {"path": self.other_path}})
+        if job.settings.nmt.path:
+            raise NotApplicable(f"{option}_seed: nmt.path is not trained here; give {option}_path")
+        return job.changed({"nmt": {"seed": self.other_seed}})
+
+    def _effects(self, job: Job, other: Job) -> Stage:
+        """Return the effects of each word on the decisions that both systems make alike.
+
+        Raises:
+            NotApplicable: their vocabularies differ, or the test set holds chosen decisions.
+        """
+        if job.corpus.twins:
+            raise NotApplicable("corpus.twins holds decisions that were chosen by this metric")
+        for side, *both in zip(SIDES, job.system.subwords, other.system.subwords, strict=True):
+            if both[0].fingerprint != both[1].fingerprint:
+                raise NotApplicable(f"the second system has another {side} vocabulary")
+        sentences = job.explained.decisions.count(EVALUATED, self.sentences)
+        categories = job.corpus.substitutes() or frequency_bands(job.corpus)
+
+        def parts() -> Iterator[tuple[int, Sentence]]:
+            return tied_sentences(job, sentences, self._interventions(job, categories))
+
+        def compute(shard: list[tuple[int, Sentence]]) -> dict[str, list[Any]]:
+            of_systems = [self._interventions(j, categories).halves(shard) for j in (job, other)]
+            vocabulary = job.system.model.target_subwords
+            tables = [
+                columns_of(vocabulary, *part, of_both)
+                for part, *of_both in zip(shard, *of_systems, strict=True)
+            ]
+            return {name: [*chain(*(table[name] for table in tables))] for name in tables[0]}
+
+        return store_decisions(
+            job,
+            self.name,
+            self.title,
+            parts,
+            compute,
+            shard=SHARD,
+            sentences=sentences,
+            version=1,
+            other=other.system,
+            encoded=job.texts.encoded,
+            substitutes=self.substitutes,
+            categories=categories.digest,
+        )
+
+    def _interventions(self, job: Job, categories: BothSides) -> Interventions:
+        return Interventions(job.system.model, categories, len(HALVES) * self.substitutes)
+
+    def _evidence(self, job: Job, other: Job) -> Evidence:
+        """Return sums by sentence, and the chosen decisions in a file.
+
+        Raises:
+            NotApplicable: as `_effects`; or too few decisions are chosen.
+        """
+        artefact = self._effects(job, other)
+        numbers, sums, twins = list[int](), list[dict[str, float]](), list[dict[str, Any]]()
+        systems = {
+            name: j.system.fingerprint for name, j in zip(SYSTEMS, (job, other), strict=True)
+        }
+        # Sentences have unlike numbers of words, so that their effects do not stack.
+        for path in shards(artefact.path, EVALUATED):
+            for row in read_table(path).to_pylist():
+                effect_2HW = np.array([[row[f"{s} {h}"] for h in HALVES] for s in SYSTEMS], float)
+                disagreement = compare_causes(effect_2HW)
+                numbers.append(row["sentence"])
+                sums.append(_sum(effect_2HW, disagreement))
+                if disagreement and disagreement.margin >= self.margin:
+                    twins.append(_describe(row, disagreement) | systems)
+        if not numbers:
+            raise NotApplicable("the two systems nowhere choose the same word")
+        if len(twins) < self.fewest:
+            raise NotApplicable(
+                f"{len(twins):,} of {len(numbers):,} decisions have causes that differ by "
+                f"{self.margin:g}; fewer than {self.fewest} show nothing"
+            )
+        columns = {name: np.array([s[name] for s in sums]) for name in sums[0]}
+
+        def write(folder: Path) -> None:
+            write_table(pa.Table.from_pylist(twins), folder / FILE)
+
+        file = job.store.stage(
+            f"{self.name}_chosen", write, version=1, effects=artefact, margin=self.margin
+        )
+        exchanged = "grammar" if job.corpus.substitutes() else "frequency and ending (a heuristic)"
+        evidence = evidence_of_sentences(
+            job,
+            *by_unit(np.array(numbers), **columns),
+            {"effects": artefact.fingerprint},
+            {"words exchanged by": exchanged},
+        )
+        return replace(evidence, files={self.name: file.path / FILE})
+
+    def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return counts, shares, effects and correlations at each margin."""
+        results = {"decisions": sums_R["rows"]}
+        for margin in MARGINS:
+            chosen, n, x, y, xx, yy, xy = (
+                sums_R[f"{name} {margin}"]
+                for name in ("chosen", "words", "x", "y", "xx", "yy", "xy")
+            )
+            # Rounding may leave a little below 0 where all effects are equal.
+            variances = np.maximum(n * xx - x**2, 0) * np.maximum(n * yy - y**2, 0)
+            results |= {
+                f"chosen_{margin}": chosen,
+                f"share_{margin}": ratio(chosen, sums_R["rows"]),
+                f"measured_{margin}": ratio(sums_R[f"measured {margin}"], chosen),
+                f"reliability_{margin}": ratio(n * xy - x * y, np.sqrt(variances)),
+            }
+        return results
+
+    def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
+        """Return which file has the chosen decisions of each row, and whether they can be used."""
+        notes = []
+        for s in (s for s in scored if s.measurement.ok):
+            m, rows = s.measurement, len(read_table(s.measurement.file(self.name), ["step"]))
+            pair = f"{m.identity['nmt']} and {m.identity['other']}"
+            notes.append(f"{pair}: corpus.twins={self._file_name(m)}.csv has {rows:,} decisions.")
+            reliability = s.values[f"reliability_{m.settings['margin']}"]
+            if reliability < RELIABLE:
+                notes.append(
+                    f"{pair}: not to be used, since the reliability {reliability:.3f} of its "
+                    f"decisions is below {RELIABLE:g}."
+                )
+        return notes
+
+    def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[TableRow]]]:
+        """Yield the chosen decisions of each row, as `corpus.twins` reads them."""
+        for m in measurements:
+            if m.ok:
+                yield self._file_name(m), read_table(m.file(self.name)).to_pylist()
+
+    def _file_name(self, m: Measurement) -> str:
+        margin = f"{m.settings['margin']:g}"
+        return f"{self.name}_{m.model[:6]}_{m.content['other'][:6]}_{margin}"
+
+
+def columns_of(
+    vocabulary: Subwords,
+    number: int,
+    sentence: Sentence,
+    of_both: Sequence[Halves],
+) -> Mapping[str, Any]:
+    """Return a sentence's decisions that both systems make alike as columns of a table.
+
+    Args:
+        vocabulary: the target's, of both systems.
+        number: of the sentence.
+        sentence: itself.
+        of_both: of each system.
+    """
+    words, clean = split_words(sentence.target), of_both[0].clean
+    labels = [halves.label_N.tolist() for halves in of_both]
+    rows, targets = list[int](), list[str]()
+    for n, (step, word) in enumerate(
+        zip(clean.step_N.tolist(), clean.word_N.tolist(), strict=True)
+    ):
+        label = labels[0][n]
+        # The decision becomes a sentence of its own, whose last word is the label. That leaves out
+        # labels that go on with a word, or end the sentence.
+        target = " ".join([*words[:word], vocabulary.decode([label])])
+        as_read = vocabulary.encode(target) == [*clean.ids[PREFIX][:step], label]
+        if as_read and label == labels[1][n]:
+            rows.append(n)
+            targets.append(target)
+    effects = {
+        f"{system} {half}": [*halves.effect_HNW[h][rows]]
+        for system, halves in zip(SYSTEMS, of_both, strict=True)
+        for h, half in enumerate(HALVES)
+    }
+    return {
+        "sentence": np.full(len(rows), number),
+        "step": clean.step_N[rows],
+        "source": [sentence.source] * len(rows),
+        "target": targets,
+    } | effects
+
+
+def _sum(effect_2HW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
+    """Return one decision's part in the sums at each margin."""
+    sums: dict[str, float] = {}
+    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
+    for margin in MARGINS:
+        chosen = disagreement is not None and disagreement.margin >= margin
+        x, y = (effect_2HW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
+        measured = disagreement.own_less_other_22[:, 1].mean() if disagreement and chosen else 0.0
+        values = {"chosen": chosen, "measured": measured, "words": len(x), "x": x.sum()}
+        values |= {"y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
+        sums |= {f"{name} {margin}": float(value) for name, value in values.items()}
+    return sums
+
+
+def _describe(row: Mapping[str, Any], disagreement: Disagreement) -> dict[str, Any]:
+    """Return a chosen decision as `corpora.planted.natural` reads it, with its effects."""
+    words, described = len(split_words(row["source"])), dict[str, Any]()
+    for name, place in (("a", disagreement.a), ("b", disagreement.b)):
+        side, start = (SIDES[0], 0) if place < words else (SIDES[1], words)
+        described |= {f"{name}_side": side, name: place - start}
+    # Drawn, so that a judge that sees nothing prefers neither role.
+    role = random.Random(f"{row['sentence']}/{row['step']}/role").choice(SYSTEMS)
+    effects = {
+        f"{system}_{word}_{half}": float(disagreement.effect_222[s, h, w])
+        for s, system in enumerate(SYSTEMS)
+        for w, word in enumerate("ab")
+        for h, half in enumerate(HALVES)
+    }
+    kept = {name: row[name] for name in ("sentence", "step", "source", "target")}
+    return kept | described | {"link_of": role} | effects
