@@ -61,10 +61,20 @@ def facets(
             # The first that holds counts; EOS is not a word, so it has no link to miss.
             names = ["", *GOLD_LINKS[:2]]
             link[rows] = np.select([words < 0, *linked], names, default=GOLD_LINKS[2])
+    frequency = name_frequencies(training, len(target))[rules.label_N]
+    return {"place": place, "frequency": frequency, "piece": piece, "link": link}
+
+
+def name_frequencies(training: EncodedSplit, size: int) -> np.ndarray:
+    """Return the name of each target id's frequency in training targets, (V,).
+
+    Args:
+        training: the NMT system's training sentences.
+        size: of the target vocabulary.
+    """
     # Labels are counted in training targets, as the paper counts frequencies of words.
-    counts = np.zeros(len(target), dtype=np.int64)
+    counts = np.zeros(size, dtype=np.int64)
     for index in range(len(training)):
         ids = training.target[index]
         np.add.at(counts, ids[current_start(ids) :], 1)  # a context's words are their own
-    frequency = np.asarray(FREQUENCIES, dtype=object)[np.searchsorted(UP_TO, counts)]
-    return {"place": place, "frequency": frequency[rules.label_N], "piece": piece, "link": link}
+    return np.asarray(FREQUENCIES, dtype=object)[np.searchsorted(UP_TO, counts)]

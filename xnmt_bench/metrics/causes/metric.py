@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from xnmt_bench.corpora.exchange.bands import categories_of
 from xnmt_bench.corpora.exchange.substitutes import BothSides
@@ -18,12 +21,14 @@ from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredth
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.causes.effects import Interventions
+from xnmt_bench.metrics.causes.misled import STRONGEST, describe_decisions, miss_strongest
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
 from xnmt_bench.metrics.causes.sentences import tied_sentences
 from xnmt_bench.metrics.causes.table import NONE, Decision, columns_of, load
 from xnmt_bench.options import Count, Part
+from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
-from xnmt_bench.pipeline.explained import EVALUATED
+from xnmt_bench.pipeline.explained import EVALUATED, Relevances
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.table import SentenceRelevance
@@ -186,11 +191,14 @@ class Causes(SumMetric):
         artefact = self._effects(job, categories)
         effects, split = load(artefact), job.texts.split(EVALUATED)
         numbers, rows, explained = [], [], set[str]()
+        strongest: list[dict[str, Any]] = []
         for relevance in relevances.read():
             if relevance.number in effects:
                 index = split.index_of[relevance.number]
                 words = [side.words(index).tolist() for side in (split.source, split.target)]
-                rows.append(self._sum(effects[relevance.number], relevance, words, job.settings.k))
+                decisions = effects[relevance.number]
+                rows.append(self._sum(decisions, relevance, words, job.settings.k))
+                strongest += self._miss_strongest(decisions, relevance, words)
                 numbers.append(relevance.number)
                 by_side = zip(SIDES, (relevance.source_TS, relevance.prefix_TT), strict=True)
                 explained |= {side for side, x in by_side if not np.isnan(x).all()}
@@ -211,7 +219,49 @@ class Causes(SumMetric):
         substitutes, as_long = (int(counts[name].sum()) for name in ("substitutes", "as_long"))
         facts = {"as_long": as_long / max(substitutes, 1)}
         made_by = {"effects": artefact.fingerprint, "relevance": relevances.fingerprint}
-        return evidence_of_sentences(job, np.asarray(numbers), columns, made_by, settings, facts)
+        evidence = evidence_of_sentences(
+            job, np.asarray(numbers), columns, made_by, settings, facts
+        )
+        file = self._store_strongest(job, artefact, relevances, strongest)
+        return replace(evidence, files={STRONGEST: file})
+
+    def _miss_strongest(
+        self,
+        decisions: Sequence[Decision],
+        relevance: SentenceRelevance,
+        words: Sequence[Sequence[int]],
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a row for each decision of a sentence that has a cause; see `misled`."""
+        for decision in decisions:
+            rankings = _rank(decision, relevance, words)
+            if missed := miss_strongest(decision, rankings, self.least):
+                side, probability = missed
+                kept = {"sentence": relevance.number, "step": decision.step}
+                yield {**kept, "side": side, "missed": probability}
+
+    def _store_strongest(
+        self,
+        job: Job,
+        artefact: Stage,
+        relevances: Relevances,
+        rows: Sequence[dict[str, Any]],
+    ) -> Path:
+        """Return a file with a row for each decision, its kind in each facet of `misled`."""
+
+        def write(folder: Path) -> None:
+            table = pa.Table.from_pylist([*describe_decisions(job, rows)])
+            write_table(table, folder / f"{STRONGEST}.parquet")
+
+        stage = job.store.stage(
+            STRONGEST,
+            write,
+            version=1,
+            effects=artefact,
+            relevance=relevances.fingerprint,
+            least=self.least,
+            learnt=job.system.learnt_texts.encoded,
+        )
+        return stage.path / f"{STRONGEST}.parquet"
 
     def _sum(
         self,
@@ -223,12 +273,10 @@ class Causes(SumMetric):
         """Return a sentence's sums; `words` are those of both sides' pieces."""
         sums = Counter[str]()
         for decision in decisions:
-            row = decision.step - relevance.first
-            by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
             # A step sees the whole source, and the prefix before it.
             visible = (np.ones(len(words[0]), bool), np.arange(len(words[1])) < decision.step)
-            counts = [len(decision.effects["removed", side]) for side in SIDES]
-            rankings = [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
+            rankings = _rank(decision, relevance, words)
+            counts = [len(ranking.relevance_W) for ranking in rankings]
             if decision.takes_both:
                 sums["takes_both"] += 1
             else:
@@ -362,3 +410,13 @@ class Causes(SumMetric):
             f"{percent(values['cue_greatest'])})."
             for (corpus, nmt, model), values in sorted(planted.items())
         ]
+
+
+def _rank(
+    decision: Decision, relevance: SentenceRelevance, words: Sequence[Sequence[int]]
+) -> list[Ranking]:
+    """Return each side's words by their relevance for a decision; `words` are those of pieces."""
+    row = decision.step - relevance.first
+    by_side = (relevance.source_TS[row], relevance.prefix_TT[row])
+    counts = [len(decision.effects["removed", side]) for side in SIDES]
+    return [Ranking.of_pieces(*x) for x in zip(by_side, words, counts, strict=True)]
