@@ -252,9 +252,15 @@ class Causes(SumMetric):
             table = pa.Table.from_pylist([*describe_decisions(job, rows)])
             write_table(table, folder / f"{STRONGEST}.parquet")
 
-        recipe = {"effects": artefact, "relevance": relevances.fingerprint, "least": self.least}
-        learnt = {"learnt": job.system.learnt_texts.encoded}
-        stage = job.store.stage(STRONGEST, write, version=1, **recipe, **learnt)
+        stage = job.store.stage(
+            STRONGEST,
+            write,
+            version=1,
+            effects=artefact,
+            relevance=relevances.fingerprint,
+            least=self.least,
+            learnt=job.system.learnt_texts.encoded,
+        )
         return stage.path / f"{STRONGEST}.parquet"
 
     def _sum(

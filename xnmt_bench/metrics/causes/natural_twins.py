@@ -224,8 +224,8 @@ class NaturalTwins(SumMetric):
             of_systems = [self._interventions(j, categories).halves(shard) for j in (job, other)]
             vocabulary = job.system.model.target_subwords
             tables = [
-                columns_of(vocabulary, *part, of_both)
-                for part, *of_both in zip(shard, *of_systems, strict=True)
+                columns_of(vocabulary, number, sentence, of_both)
+                for (number, sentence), *of_both in zip(shard, *of_systems, strict=True)
             ]
             return {name: [*chain(*(table[name] for table in tables))] for name in tables[0]}
 
