@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -56,13 +57,16 @@ def test_the_standard_error_is_that_of_the_orders():
     def value(keep_X):
         return float(shares @ keep_X.double()) + 0.4 * bool(keep_X[0] and keep_X[3])
 
-    def values(keep_RX):
-        return torch.tensor([[value(row), 2 * value(row)] for row in keep_RX], dtype=torch.float64)
+    def values(keep_1RX):
+        values_R = [value(keep_X) for keep_X in torch.as_tensor(keep_1RX[0])]
+        return torch.tensor([[[v, 2 * v] for v in values_R]], dtype=torch.float64)
 
-    sentence = SimpleNamespace(source=2, prefix=2, device="cpu", values=values)
+    sentence = SimpleNamespace(
+        source=2, prefix=2, words_X=[np.arange(4)], device="cpu", values=values
+    )
     generator = torch.Generator().manual_seed(3)
     drawn = torch.Generator().manual_seed(3)
-    mean_TX, error_T = load_explainer("shapley", permutations=5).scores(sentence, generator)
+    [mean_TX], [error_T] = load_explainer("shapley", permutations=5).scores(sentence, [generator])
     added = torch.zeros(5, 4, dtype=torch.float64)
     for n in range(5):
         keep_X = torch.zeros(4, dtype=torch.bool)
@@ -74,7 +78,7 @@ def test_the_standard_error_is_that_of_the_orders():
     expected = (added.std(0) / 5**0.5).max()
     torch.testing.assert_close(error_T, torch.stack([expected, 2 * expected]))
     assert expected > 0.05
-    assert len(load_explainer("shapley", permutations=1).scores(sentence, generator)) == 1
+    assert len(load_explainer("shapley", permutations=1).scores(sentence, [generator])) == 1
 
 
 @pytest.mark.long

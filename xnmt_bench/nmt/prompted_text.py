@@ -135,7 +135,7 @@ def read_examples(examples: Examples | None) -> list[tuple[str, str]]:
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
         if not (is_pair and all(isinstance(text, str) and text.strip() for text in pair)):
             raise XnmtError(f"examples: {pair!r:.60} is no pair of a source and a target")
-    return [(source, target) for source, target in examples]
+    return [(pair[0], pair[1]) for pair in examples]
 
 
 def _read_examples_file(path: Path) -> list[tuple[str, str]]:
