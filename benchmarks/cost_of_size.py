@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.table import Table
 
 from xnmt_bench.explainers.gradient import CPU, chunk_of
-from xnmt_bench.judges.masked import PARTS
 
 SENTENCES = 1000
 GIBIBYTE = 2**30
@@ -161,14 +160,14 @@ def count_prediction_difference(text: Text) -> Work:
     return Work(read, 0, states)
 
 
-def count_base(text: Text) -> Work:
+def count_base(text: Text, parts: int = 1) -> Work:
     """Count Base at k = 1: a source for each source word that a rule names, and a row a decision.
 
     It is the most that it can be: T decisions whose rules all differ. A row is read to the longest
-    of its part.
+    of its part; a GPU has one part, a CPU `judges.masked.PARTS`.
     """
     sources = min(text.source, text.target) * (text.source + text.between)
-    rows = text.target**2 * (PARTS + 1) / (2 * PARTS)
+    rows = text.target**2 * (parts + 1) / (2 * parts)
     return Work(sources + rows, 0, text.target)
 
 

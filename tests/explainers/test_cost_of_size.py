@@ -10,7 +10,7 @@ from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.explainers.base import decide
-from xnmt_bench.judges.masked import masked_states
+from xnmt_bench.judges.masked import PARTS, masked_states
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.causal_lm import open_causal_lm
 from xnmt_bench.registry import load_explainer
@@ -87,7 +87,7 @@ def test_base_reads_as_many_positions_as_calculated(model, split, text):
     read = count_positions(
         model, lambda: masked_states(model, split, sentence, steps, source, prefix)
     )
-    assert read == SENTENCES * cost_of_size.count_base(text).read
+    assert read == SENTENCES * cost_of_size.count_base(text, PARTS).read
     # The word before the previous one: another place than the one that predicts.
     prefix = np.where(steps > 1, steps - 2, steps - 1)[:, None]
     read = count_positions(
