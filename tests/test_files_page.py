@@ -282,7 +282,7 @@ def test_a_possible_link_is_not_sure(folder):
         ("suite_outputs.txt", "the cook", "the chef", "suite_outputs.txt:3: the source is"),
         ("scores.txt", "-0.5", "inf", "scores.txt:5: inf is not a finite number"),
         ("cti.tsv", "1\t0\t", "1\t1\t", "cti.tsv:4: rows are out of step"),
-        ("scat/highlighted.test.fr", "Tu <p>l'</p>as vu ?\n", "", "fr:1: rows are out of step"),
+        ("scat/highlighted.test.fr", "Tu <p>le</p> vois ?\n", "", "fr:1: rows are out of step"),
         (
             "pecore/processed_examples/disc_eval_mt-anaphora-made.tsv",
             "<p>Ils</p>",

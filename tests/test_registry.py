@@ -34,6 +34,7 @@ METRICS = (
     "erasure",
     "fidelity",
     "infidelity",
+    "natural_twins",
     "quality",
     "repetition",
     "robustness",

@@ -27,7 +27,7 @@ METRICS = {
     "soft": {"sentences": 30, "samples": 2},
     "infidelity": {"sentences": 30, "samples": 10, "removals": ["zero"]},
 }
-OF_CONTEXT = {"coref_attention": {}, "antecedent": {}}
+OF_CONTEXT = {"coref_attention": {}, "antecedent": {}, "cues": {"suite": "corpus"}}
 # Compares explainers by people's answers, which no explainer here has.
 OF_PEOPLE = {"annotation"}
 DRAWS = Draws(300, 0)

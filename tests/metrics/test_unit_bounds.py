@@ -34,9 +34,17 @@ UNITS = {
         [{"consistent": 1.5}, {"pointed it": 2.5}, {"determined": 3}],
     ),
     "contrastive": ({"rows": 2, "right": 2, "chance": 0.7}, [{"right": 3}, {"rows": 0}]),
+    "context_use": (
+        {"rows": 1, "words": 3, "kl": 0.5, "changed": 2, "right": 2, "helped_right": 1},
+        [{"kl": -1}, {"changed": 4}, {"helped_right": 3}],
+    ),
     "coref_attention": (
         {"links": 2, "greatest": 1, "weight": 1.5, "judged": 3, "follows_right": 3},
         [{"weight": 2.5}, {"follows_right": 4}, {"links": -1}],
+    ),
+    "cues": (
+        {"rows": 3, "words": 2, "called": 1, "hits": 1, "right": 1},
+        [{"hits": 2}, {"words": 4}, {"rows": 0}],
     ),
     "erasure": (
         {"rows": 2, "whole": 1.9, "sufficiency 0.1": -0.5, "curve_decisions": 1, "deletion": 0.9},
@@ -49,6 +57,10 @@ UNITS = {
     "infidelity": (
         {"rows": 2, "lost": 1.5, "error": 1.5, "against": 1},
         [{"error": 1.6}, {"lost": 2.1}, {"against": -1}],
+    ),
+    "natural_twins": (
+        {"rows": 3, "chosen 0.2": 2, "measured 0.2": -1.5, "words 0.2": 4, "xy 0.2": 3},
+        [{"chosen 0.2": 4}, {"measured 0.2": 2.5}, {"xy 0.2": 5}],
     ),
     "quality": (
         {"bleu_2": 3, "bleu_6": 4, "chrf_0": 9, "chrf_2": 9, "ter_0": 7, "sentences": 1},

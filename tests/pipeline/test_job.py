@@ -124,11 +124,14 @@ def test_nothing_is_made_before_it_is_asked_for(tmp_path):
 @pytest.mark.parametrize("name", sorted({*entries("metrics")} - {"annotation"}))  # of files alone
 def test_planning_rows_makes_nothing(name, tmp_path):
     """Rows can be listed before anything runs; no vocabulary is trained for their identity."""
-    chains = ["metric.consistency.suite=chains"] if name == "consistency" else []
+    needed = {
+        "consistency": ["metric.consistency.suite=chains"],
+        "natural_twins": ["metric.natural_twins.other_seed=1"],
+    }
     job = Job(
         configure(
             f"metric=[{name}]",
-            *chains,
+            *needed.get(name, []),
             "judge=[base,base_tuned,own,evalx,kl]",
             "corpus=toy_discourse",
             "nmt=concat",

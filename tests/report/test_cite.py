@@ -20,7 +20,7 @@ WITHOUT = {
         "nearest", "noisy", "random", "rarest", "uniform",
     },
     "judges": {"base_swapped", "base_tuned"},
-    "metrics": {"annotation", "causes", "student"},
+    "metrics": {"annotation", "causes", "natural_twins", "student"},
 }  # fmt: skip
 FIELDS = {
     "article": {"author", "title", "journal", "year"},

@@ -253,7 +253,7 @@ class Causes(SumMetric):
             write_table(table, folder / f"{STRONGEST}.parquet")
 
         stage = job.store.stage(
-            STRONGEST,
+            "strongest",
             write,
             version=1,
             effects=artefact,

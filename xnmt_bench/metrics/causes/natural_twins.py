@@ -231,7 +231,7 @@ class NaturalTwins(SumMetric):
 
         return store_decisions(
             job,
-            self.name,
+            "natural_twins",
             self.title,
             parts,
             compute,
@@ -280,7 +280,7 @@ class NaturalTwins(SumMetric):
             write_table(pa.Table.from_pylist(twins), folder / FILE)
 
         file = job.store.stage(
-            f"{self.name}_chosen", write, version=1, effects=artefact, margin=self.margin
+            "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
         )
         exchanged = "grammar" if job.corpus.substitutes() else "frequency and ending (a heuristic)"
         evidence = evidence_of_sentences(
