@@ -40,7 +40,7 @@ def chunk_of(steps: int, positions: int) -> int:
 class _LayerNorm(torch.autograd.Function):
     """Layer normalisation from which several steps walk back at once.
 
-    torch's own walks back from one step after another. Of weights there is no gradient.
+    torch's own walks back from one step after another. Weights get no gradient.
     """
 
     @staticmethod

@@ -65,7 +65,7 @@ def alike(
         lengths_NX: of each row on each side, source first.
         most: how many go together, by the greatest lengths of each side; one goes always.
         fill: the device, for rows that are padded in any case: a GPU's room is then filled. A CPU
-            computes small parts as fast, and its parts stay as they are.
+            computes small parts as fast, so its parts are not filled.
     """
     full = FULL if fill is None or keeps_in_cache(fill) else 1
     lengths, rows = lengths_NX.tolist(), list[int]()

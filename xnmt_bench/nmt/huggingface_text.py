@@ -150,9 +150,9 @@ def find_separator(tokenizer: PreTrainedTokenizerBase, separator: str) -> int:
     Raises:
         XnmtError: the vocabulary has no such piece.
     """
-    if (found := tokenizer.get_vocab().get(separator)) is None:
+    if (separator_id := tokenizer.get_vocab().get(separator)) is None:
         raise XnmtError(f"nmt.reader.separator={separator}: the vocabulary has no such piece")
-    return int(found)
+    return int(separator_id)
 
 
 def _prefix_ids(tokenizer: PreTrainedTokenizerBase, prefix: str) -> list[int]:
