@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from support.configurations import configure
+from support.dispatched import count
 from support.forked_commands import must_run
 from support.huggingface_models import READER, build, teach
 from support.pickles import Hostile
@@ -579,3 +580,10 @@ def test_families_that_are_not_trained_here(tmp_path):
         XnmtError, match="marian is the only Hugging Face family that can be trained here"
     ):
         _ = job.system.trained.artefact
+
+
+def test_steps_walk_back_together_through_every_layer(model, pairs):
+    batch = decide(model, model.collate(pairs))[0]
+    counted = count(lambda: load_explainer("gradient_norm").relevance(model, batch))
+    # torch walks back through these from one step after another.
+    assert not counted.operations.keys() & {"_softmax_backward_data", "native_layer_norm_backward"}

@@ -27,7 +27,7 @@ from xnmt_bench.options import Count
 
 CHUNKS = 4  # in the room of a processor; more of them save less than their small products cost
 SHORTEST = 4  # steps of a chunk
-CPU, EACH = 512, 2**20  # of `Room`, in positions: a graph is kept for them
+CPU, EACH = 512, 2**19  # of `Room`, in positions: a graph is kept for them
 
 
 def chunk_of(steps: int, positions: int) -> int:
@@ -62,14 +62,34 @@ class _LayerNorm(torch.autograd.Function):
         return (slope - (level + along) / ctx.numbers) * scale, None, None, None, None
 
 
-class _Norms(TorchFunctionMode):
-    """Puts `_LayerNorm` in the place of torch's."""
+class _Softmax(torch.autograd.Function):
+    """Softmax from which several steps walk back at once; torch's own walks back one by one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:  # type: ignore[override]
+        y = torch.softmax(x, dim)
+        ctx.save_for_backward(y)
+        ctx.dim = dim
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        (y,) = ctx.saved_tensors
+        weighted = slope * y
+        return weighted - y * weighted.sum(ctx.dim, keepdim=True), None
+
+
+class _WalksBackTogether(TorchFunctionMode):
+    """Puts `_LayerNorm` and `_Softmax` in the place of torch's."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if function is F.layer_norm:
             return self._normalise(*args, **(kwargs or {}))
+        # A third place is the type in one of them and something else in another.
+        if function in (F.softmax, torch.softmax, Tensor.softmax) and len(args) <= 2:
+            return self._softmax(*args, **(kwargs or {}))
         return function(*args, **(kwargs or {}))
 
     @staticmethod
@@ -82,6 +102,12 @@ class _Norms(TorchFunctionMode):
     ) -> Tensor:
         weight = input.new_ones(normalized_shape) if weight is None else weight
         return _LayerNorm.apply(input, normalized_shape, weight, bias, eps)  # type: ignore[no-any-return, no-untyped-call]
+
+    @staticmethod
+    def _softmax(
+        input: Tensor, dim: int, *, dtype: torch.dtype | None = None, _stacklevel: int = 3
+    ) -> Tensor:
+        return _Softmax.apply(input if dtype is None else input.to(dtype), dim)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class SharedPass:
@@ -147,7 +173,7 @@ class SharedPass:
             if self._together > 1:
                 # Fused attention walks back from one step at a time.
                 stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-                stack.enter_context(_Norms())
+                stack.enter_context(_WalksBackTogether())
             yield
 
     def gradient(self, steps: Sequence[int]) -> tuple[Tensor, ...]:
