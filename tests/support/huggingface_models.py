@@ -96,10 +96,12 @@ def build_base(folder: Path, texts: list[str], width: int = 512) -> None:
     print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
 
 
-def add_separator(folder: Path, separator: str = "<brk>") -> None:
+def add_separator(
+    folder: Path, separator: str = "<brk>", kind: type = AutoModelForSeq2SeqLM
+) -> None:
     """Gives a model in its folder a piece that stands between sentences, with random weights."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32)
+    model = kind.from_pretrained(folder, dtype=torch.float32)
     # Blanks around it belong to it: else a lone blank would become a piece of its own.
     added = AddedToken(separator, lstrip=True, rstrip=True, normalized=False)
     tokenizer.add_tokens([added], special_tokens=True)

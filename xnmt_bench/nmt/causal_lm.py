@@ -24,15 +24,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, WORDS
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR, WORDS
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
-from xnmt_bench.nmt.foreign import made_from
+from xnmt_bench.nmt.foreign import made_from, number_inputs
 from xnmt_bench.nmt.huggingface import MAJOR, TOLERANCE
 from xnmt_bench.nmt.huggingface_blocks import Passes, causal_layers, take_layer_apart
 from xnmt_bench.nmt.huggingface_files import CAUSAL_LM, files_of, read_folder
+from xnmt_bench.nmt.huggingface_text import find_separator
 from xnmt_bench.nmt.keys_values import (
     CausalPrefix,
     CausalReader,
@@ -63,6 +64,7 @@ def open_causal_lm(
     examples: Examples | None = None,
     columns: Columns = "source",
     chat: bool = False,
+    separator: str | None = None,
 ) -> CausalLM:
     """Open a language model of the hub, of a folder as `save_pretrained` writes, or of a file.
 
@@ -75,28 +77,33 @@ def open_causal_lm(
         columns: words that are explained besides the prefix: of the `source` alone, or of the
             `examples` too, which are then sentences before it.
         chat: the template is a message, and the tokenizer's chat template stands around it.
+        separator: the piece that closes each sentence before the current one, on either side, of
+            a model that reads a context; None for others.
 
     Raises:
-        XnmtError: the path has no such model, the template does not fit it, or its two
-            paths from ids and from embeddings are not the same function.
+        XnmtError: the path has no such model, the template or the separator does not fit it, or its
+            two paths from ids and from embeddings are not the same function.
     """
     parts, pairs = None if chat else Template.parse(template), read_examples(examples)
     folder, tokenizer, model = read_folder(path, CAUSAL_LM)
     parts = parts or Template.of_chat(tokenizer, template, bool(pairs))
     prompt = Prompt.of(tokenizer, parts, pairs, columns)
+    between = None if separator is None else _find_separator(tokenizer, separator, prompt)
     files = files_of(path, folder)
     weights = [f for f in files if f.suffix in (".safetensors", ".bin", ".gguf")]
     # Tokenizers have a fingerprint without the weights: encoded corpora do not depend on these. A
     # GGUF file holds both.
     of_text = [f for f in files if f not in weights] or files
-    texts = made_from(of_text, [prompt.__dict__, MAJOR])
-    ids = Appended(tokenizer, len(model.get_output_embeddings().weight), prompt)
+    options = [prompt.__dict__, MAJOR, *([] if separator is None else [f"separator {separator}"])]
+    texts = made_from(of_text, options)
+    ids = Appended(tokenizer, len(model.get_output_embeddings().weight), prompt, between)
     source, target = (
         PromptedSubwords(tokenizer, anchor, ids, texts, side)
         for anchor, side in zip(prompt.anchors, ("source", "target"), strict=True)
     )
     source.show(prompt.sentences)
-    opened = CausalLM(model, source, target, prompt)
+    kind = CausalLM if between is None else ConcatenatedCausalLM
+    opened = kind(model, source, target, prompt)
     opened.tokenizer = tokenizer
     opened.fingerprint = made_from(weights, texts)
     opened.eval().requires_grad_(False)
@@ -118,6 +125,7 @@ class CausalLM(NMTModel):
     shown_places: Tensor
     shown_slots: Tensor
     between: Tensor
+    start: Tensor
     their_ids: Tensor
 
     def __init__(
@@ -153,6 +161,7 @@ class CausalLM(NMTModel):
             "shown_places": prompt.shown_places,
             "shown_slots": prompt.shown_slots,
             "between": prompt.between[:-1],
+            "start": prompt.between[-1:],
             "their_ids": target.ids.theirs_V,
         }
         # Buffers, so that they go to the model's device with it; no weights, so not kept.
@@ -166,7 +175,7 @@ class CausalLM(NMTModel):
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
         """Return embeddings of decoder inputs (B, T, D), as the stack takes them."""
-        return self._embed(self.their_ids[ids_BT])
+        return self._embed(number_inputs(self.their_ids, ids_BT, self.start))
 
     def _embed(self, their_ids: Tensor) -> Tensor:
         return self.model.get_input_embeddings()(their_ids)  # type: ignore[no-any-return, operator]
@@ -467,6 +476,8 @@ class CausalLM(NMTModel):
         vocabulary = len(self.target_subwords)
         # Six ids from all over the vocabulary, behind the four special ones.
         ids = list(range(WORDS, vocabulary, max(1, vocabulary // 6)))[:6]
+        if self.reads_separators:
+            ids[2] = SEPARATOR
         shown = [i for sentence in self.source_subwords.in_front for i in (*sentence.ids, BOS)]
         # One of them is padded.
         pairs = [([*shown, *ids, EOS], ids[::-1]), ([*shown, *ids[:3], EOS], ids[:4])]
@@ -491,8 +502,29 @@ class CausalLM(NMTModel):
         places_F, ids_F = self._frame(len(source))
         theirs_S = self.their_ids[source]
         ids_F = torch.where(places_F >= 0, theirs_S[places_F.clamp(min=0)], ids_F)
-        ids_1P = torch.cat([self.before, ids_F, self.their_ids[[BOS, *target[:-1]]]])[None]
+        ids_1P = torch.cat([self.before, ids_F, self.start, self.their_ids[target[:-1]]])[None]
         return self.model(input_ids=ids_1P).logits[0, -len(target) :]  # type: ignore[no-any-return]
+
+
+class ConcatenatedCausalLM(CausalLM):
+    """One that reads sentences behind those before them, each closed by a separator."""
+
+    reads_separators = True
+
+
+def _find_separator(tokenizer: PreTrainedTokenizerBase, separator: str, prompt: Prompt) -> int:
+    """Return the id of a separator.
+
+    Raises:
+        XnmtError: the vocabulary lacks it, it ends a target, or examples stand before the source.
+    """
+    separator_id = find_separator(tokenizer, separator)
+    if separator_id == prompt.stop:
+        raise XnmtError(f"nmt.reader.separator={separator} ends a target in the template")
+    if prompt.shown:
+        problem = "the sentences before the source are examples there, and no context"
+        raise XnmtError(f"nmt.reader.separator and columns='examples': {problem}")
+    return separator_id
 
 
 def stack_of(model: PreTrainedModel) -> Any:

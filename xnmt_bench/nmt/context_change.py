@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Forced, Ids
@@ -63,7 +64,7 @@ def compare_contexts(
         log_p_BTV = model.logits(states).double().log_softmax(-1)
         of_label_BT = log_p_BTV.gather(-1, labels.expand(len(log_p_BTV), -1)[..., None])[..., 0]
         best_BT = log_p_BTV.argmax(-1)
-        kl = [(log_p_BTV[a].exp() * (log_p_BTV[a] - log_p_BTV[b])).sum(-1) for a, b in pairs]
+        kl = [_divergence(log_p_BTV[a], log_p_BTV[b]) for a, b in pairs]
         numbers = (
             of_label_BT[first_K] - of_label_BT[second_K],
             torch.stack(kl),
@@ -72,3 +73,9 @@ def compare_contexts(
         )
         parts.append([x.cpu().numpy() for x in numbers])
     return StepChanges(*(np.concatenate(x, axis=1) for x in zip(*parts, strict=True)))
+
+
+def _divergence(log_p_TV: Tensor, log_q_TV: Tensor) -> Tensor:
+    """Return KL(p, q) in nats, (T,); words that the model never writes add nothing."""
+    ratio_TV = (log_p_TV - log_q_TV).masked_fill(log_p_TV == -torch.inf, 0.0)
+    return (log_p_TV.exp() * ratio_TV).sum(-1)

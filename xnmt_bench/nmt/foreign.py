@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SPECIAL, UNK
 from xnmt_bench.store import file_hash, fingerprint
@@ -64,6 +65,18 @@ class Renumbering:
     def theirs(self, our_ids: Iterable[int]) -> list[int]:
         """Return the toolkit's ids of ours."""
         return [int(self.theirs_V[int(i)]) for i in our_ids]
+
+
+def number_inputs(theirs_V: Tensor, ids_BT: Tensor, start: Tensor) -> Tensor:
+    """Return the toolkit's ids (B, T) of decoder inputs.
+
+    Args:
+        theirs_V: the toolkit's id of each of ours.
+        ids_BT: ours. A BOS is a start where they begin, and a separator elsewhere.
+        start: the toolkit's id of a start, of one number.
+    """
+    begins_T = torch.arange(ids_BT.shape[-1], device=ids_BT.device) == 0
+    return torch.where((ids_BT == BOS) & begins_T, start, theirs_V[ids_BT])
 
 
 def made_from(files: Sequence[Path], options: Any) -> str:

@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, SEPARATOR
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.device import keeps_in_cache
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
 from xnmt_bench.nmt.batch import AttentionWeights, Batch, Encoding, Layout
 from xnmt_bench.nmt.blocks import AttentionBlock, Blocks
-from xnmt_bench.nmt.foreign import Renumbering, made_from
+from xnmt_bench.nmt.foreign import Renumbering, made_from, number_inputs
 from xnmt_bench.nmt.huggingface_attention import causal_mask, seen_mask
 from xnmt_bench.nmt.huggingface_blocks import POST_NORM, attentions, take_apart
 from xnmt_bench.nmt.huggingface_files import FAMILIES, files_of, read_folder
@@ -192,7 +192,8 @@ class HuggingFaceModel(NMTModel):
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
         """Return embeddings of decoder inputs (B, T, D), scaled likewise."""
-        return self._embed(self.model.get_decoder(), self.target_ids[ids_BT])
+        their_ids_BT = number_inputs(self.target_ids, ids_BT, self.before_target[-1])
+        return self._embed(self.model.get_decoder(), their_ids_BT)
 
     @staticmethod
     def _embed(stack: nn.Module, their_ids: Tensor) -> Tensor:
@@ -380,13 +381,6 @@ class ConcatenatedHuggingFaceModel(HuggingFaceModel):
     """One that was trained on sentences behind those before them, each closed by a separator."""
 
     reads_separators = True
-
-    def embed_target(self, ids_BT: Tensor) -> Tensor:
-        """Return embeddings of decoder inputs (B, T, D); a BOS is a start only where they begin."""
-        their_ids_BT = self.target_ids[ids_BT]
-        starts_BT = (ids_BT == BOS) & (torch.arange(ids_BT.shape[-1], device=ids_BT.device) == 0)
-        their_ids_BT = their_ids_BT.where(~starts_BT, self.before_target[-1])
-        return self._embed(self.model.get_decoder(), their_ids_BT)
 
 
 def _scale(stack: nn.Module) -> float:

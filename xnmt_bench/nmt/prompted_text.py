@@ -311,14 +311,22 @@ class Appended(Renumbering):
         tokenizer: of the ids.
         size: of the output layer.
         prompt: whose ids play BOS and EOS.
+        separator: the id between sentences, which BOS stands for then.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, size: int, prompt: Prompt) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        size: int,
+        prompt: Prompt,
+        separator: int | None = None,
+    ) -> None:
         unknown, special = find_unknown(tokenizer), {*tokenizer.all_special_ids}
         # Some tokenizers name a token for unknown words that the model has no row of.
         has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
-        special_ids = [0, (unknown or 0) if has_unknown else 0, prompt.between[-1], prompt.stop]
+        plays_bos = prompt.between[-1] if separator is None else separator
+        special_ids = [0, (unknown or 0) if has_unknown else 0, plays_bos, prompt.stop]
         self.theirs_V = torch.tensor([*special_ids, *range(size)])
         self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
         self._ours = {i: i + WORDS for i in range(size) if i not in special}

@@ -19,11 +19,12 @@ FAMILIES = 1
 SETS = ("address", "names", "pronouns", "ellipsis")
 
 
-def discourse(transformer, sentences=3, store=None, **context):
+def discourse(transformer, sentences=3, store=None, limit="null", **context):
     """Generated documents, read by a system that was not trained on them."""
     places = [f"nmt.context.{name}={value}" for name, value in context.items()]
     changes = [*overrides("transformer"), "corpus=toy_discourse", f"corpus.families={FAMILIES}",
                f"nmt.context.sentences={sentences}", "explainer=attention", *places,
+               f"rules.test_sentences={limit}",
                f"store={store or transformer.settings.store}"]  # fmt: skip
     job = Job(configure(*changes))
     job.system.use(transformer.system.model)
@@ -150,6 +151,13 @@ def test_same_word_points_at_what_the_current_sentence_says_again(transformer):
     assert set(marked.scores[SAME_WORD]) == {0, 1}
     # A name's cue is the same name.
     assert (marked.scores[SAME_WORD][marked.marked_N] == 1).all()
+
+
+def test_blind_rows_are_of_the_examples_that_are_explained(transformer, tmp_path):
+    job = discourse(transformer, store=tmp_path, limit=12)
+    for (corpus, step, side, _), row in rows_of(job).items():
+        if step == CUES and (corpus, side) == ("toy_discourse pronouns", "target"):
+            assert row["ranked"] == 3  # of 12 sentences, each behind three others
 
 
 def test_contexts_are_divided_by_distance_and_by_what_the_system_says(transformer):

@@ -101,9 +101,14 @@ class SensitiveWords:
         return SIDES if context.target else SIDES[:1]
 
     def contexts(self, side: str) -> Iterator[Context]:
-        """Yield the contexts of all context-sensitive words, on one side."""
+        """Yield the contexts of context-sensitive words of explained examples, on one side."""
         most = self.job.system.context.sentences
-        for index in self.number_of_example:
+        # Blind rows are of the same examples, so that they can be compared.
+        limit = self.job.settings.rules.test_sentences
+        explained = {*self.texts.split(EVALUATED).number[:limit].tolist()}
+        for index, number in self.number_of_example.items():
+            if number not in explained:
+                continue
             example = self.examples.examples[index]
             passage = example.passage
             sentences = getattr(passage, f"{side}_context")
@@ -146,9 +151,7 @@ class SensitiveWords:
             columns: dict[str, list[object]] = {}
             for side in self.sides:
                 for context in self.contexts(side):
-                    relevances = by_number.get(self.number_of_example[context.example])
-                    if relevances is None:  # fewer may be explained
-                        continue
+                    relevances = by_number[self.number_of_example[context.example]]
                     row = {"example": context.example, "word": context.word, "side": side}
                     row_relevance = self._relevance(context, relevances).tolist()
                     for name, value in (row | {RELEVANCE: row_relevance}).items():
