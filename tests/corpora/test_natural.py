@@ -57,6 +57,7 @@ def test_without_a_file_it_is_the_corpus_itself(toy, tmp_path):
         (GOOD.replace("source,1", "source,-1"), "a is '-1'"),
         (GOOD.replace("target,0", "prefix,0"), "b_side is 'prefix'; expected source or target"),
         (GOOD.replace("second", "third"), "link_of is 'third'; expected first or second"),
+        (GOOD.replace("target,0", "source,1"), "a and b are the same word"),
         (GOOD.replace("s2", "s3"), "another pair of systems than in the rows before"),
     ],
 )

@@ -46,6 +46,12 @@ def test_the_strongest_cause_is_of_both_sides(source, prefix, missed):
     assert miss_strongest(decision(source, prefix, takes_both=True), rankings, 0.05) is None
 
 
+def test_an_explainer_of_the_source_alone_misses_no_cause_in_the_prefix(tmp_path):
+    rankings = [ranking(0.9, 0.5), ranking(NAN, NAN)]
+    assert miss_strongest(decision([0.2, 0.1], [0.7, 0.1]), rankings, 0.05) is None
+    assert miss_strongest(decision([0.7, 0.1], [0.2, 0.1]), rankings, 0.05) == ("source", 0.0)
+
+
 @pytest.fixture(scope="module")
 def row(transformer, tmp_path_factory):
     """The folder of results, and the row of causes under prediction difference."""

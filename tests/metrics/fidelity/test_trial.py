@@ -411,7 +411,7 @@ def test_judges_of_two_sizes_are_told_apart_and_corrected_apart(tmp_path):
 SYSTEMS = ("f" * 16, "5" * 16)  # of a pair of natural twins, the first and the second
 
 
-def write_natural(folder, pair, advantages, judge="base", names=("small", "small")):
+def write_natural(folder, pair, advantages, judge="base", names=("small", "small"), test_set=None):
     """Rows of both systems of a natural pair, whose decisions are a test set of their own.
 
     Args:
@@ -430,11 +430,11 @@ def write_natural(folder, pair, advantages, judge="base", names=("small", "small
                 columns[LIKELIHOOD_OF + slot] = chosen_U * float(log_q)
             row = FIDELITY | {"nmt": name_of_system, "explainer": name, "instantiation": judge}
             lineage = {"family": name_of_system, "seed": 0, "initial": None}
-            of_pair = {"test set": pair, "test sentences": pair, "annotation": pair}
+            of_pair = dict.fromkeys(("test set", "test sentences", "annotation"), test_set or pair)
             measured(
                 Fidelity, folder, row | {"train_sentences": 900},
-                Units(pair, np.arange(SENTENCES), columns), model=system, lineage=lineage,
-                twin_systems=systems, settings=of_pair,
+                Units(test_set or pair, np.arange(SENTENCES), columns), model=system,
+                lineage=lineage, twin_systems=systems, settings=of_pair,
             )  # fmt: skip
 
 
@@ -465,6 +465,26 @@ def test_natural_pairs_are_replicates_though_their_test_sets_differ(tmp_path):
     assert row["pairs"] == 3 and row["passes"]
     assert row["advantage_l"] == pytest.approx(2.0)
     assert row["p"] == pytest.approx(0.03709, abs=1e-4)  # as of the generated pairs above
+
+
+def test_a_pair_with_few_decisions_leaves_the_others_in(tmp_path, monkeypatch):
+    for pair, of_pair in zip("abc", (1.0, 2.0, 3.0), strict=True):
+        with monkeypatch.context() as context:
+            if pair == "b":
+                context.setitem(globals(), "SENTENCES", 60)
+            write_natural(tmp_path, pair, [(of_pair, -4.0), (-4.0, of_pair)])
+    result = tried(tmp_path)
+    [row] = result.rows
+    assert row["pairs"] == 2 and row["advantage_l"] == pytest.approx(2.0)
+    [note] = [note for note in result.summary.notes if "left out" in note]
+    assert note.startswith("Pair bfffff+b55555 is left out of Base, all: 60 decisions")
+
+
+def test_one_pair_on_two_files_is_refused(tmp_path):
+    write_natural(tmp_path, "a", [(1.0, -1.0), (-1.0, 1.0)])
+    write_natural(tmp_path, "a", [(1.0, -1.0), (-1.0, 1.0)], test_set="wider")
+    with pytest.raises(NotApplicable, match=r"pair afffff\+a55555 was judged on several files"):
+        tried(tmp_path)
 
 
 def test_natural_pairs_of_another_kind_stand_apart(tmp_path):

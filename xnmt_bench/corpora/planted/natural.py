@@ -29,7 +29,7 @@ FIRST, SECOND = "first", "second"  # the systems; as a slot, whose cause is the 
 COLUMNS = ("source", "target", "a_side", "a", "b_side", "b", "link_of", FIRST, SECOND)
 # Training sentences have no chosen decision, and still are annotated: so that proxies can learn
 # from the rules of an explanation that names chosen words, which are the other words there.
-NOWHERE = Planted("nowhere", -2, -2, -2)  # -1 is the word of EOS
+NOWHERE = Planted("nowhere", -3, -3, -3)  # -1 is the word of EOS, and -2 of an untied piece
 
 
 class NaturalTwins(CorpusView):
@@ -94,6 +94,8 @@ def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Senten
         DataError: a value is not what its column holds.
     """
     target = split_words(row["target"])
+    if not target:
+        raise DataError(path, line, "the target has no word")
     # The last word is the decision, so the words before it are the prefix.
     counts = dict(zip(SIDES, (len(split_words(row["source"])), len(target) - 1), strict=True))
     for word in "ab":
@@ -104,6 +106,8 @@ def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Senten
             problem = f"{word} is {place!r}, but the {side} has {counts[side]} words"
             before = " before the last" * (side == SIDES[1])
             raise DataError(path, line, f"{problem}{before}, counted from 0")
+    if (row["a_side"], int(row["a"])) == (row["b_side"], int(row["b"])):
+        raise DataError(path, line, "a and b are the same word")
     if row["link_of"] not in (FIRST, SECOND):
         raise DataError(path, line, f"link_of is {row['link_of']!r}; expected first or second")
     # The first system's cause is a, the second one's b.

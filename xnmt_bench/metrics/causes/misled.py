@@ -63,12 +63,14 @@ def miss_strongest(
         least: the effect that the strongest cause needs.
 
     Returns:
-        None where no word has such an effect, or two words decide together.
+        None where no word has such an effect, two words decide together, or the explainer says
+        nothing of that side.
     """
     effects = [np.nan_to_num(decision.effects["replaced", side]) for side in SIDES]
     side = int(np.argmax([effect_W.max(initial=0.0) for effect_W in effects]))
     greatest = effects[side].max(initial=0.0)
-    if decision.takes_both or greatest < least:
+    unnamed = np.isnan(rankings[side].relevance_W).all()
+    if decision.takes_both or greatest < least or unnamed:
         return None
     return SIDES[side], 1 - float(rankings[side].named(1)[effects[side] >= greatest].sum())
 
@@ -152,11 +154,16 @@ class Misled(Analysis):
                 {c: t[c].to_numpy(zero_copy_only=False) for c in t.column_names} for t in of_name
             ]
             for name, of_name in tables.items()
-            if of_name
+            if of_name and all(len(t) for t in of_name)
         }
+        # Of an explainer that names words of one side, only rows of that side compare with others'.
+        sides = {name: {s for c in of_name for s in c["side"]} for name, of_name in columns.items()}
+        every_side = set().union(*sides.values())
         for facet, categories in FACETS.items():
             for category in categories:
                 for name, of_name in columns.items():
+                    if facet != "side" and sides[name] < every_side:
+                        continue
                     chosen = [(c, c[facet] == category) for c in of_name]
                     if not all(chosen_N.any() for _, chosen_N in chosen):
                         continue

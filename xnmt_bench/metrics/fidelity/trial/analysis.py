@@ -105,8 +105,8 @@ class Trial(Analysis):
 
     def analyse(self, panels: Sequence[Panel]) -> Result:
         """Return one line for each text, architecture, judge and slot."""
-        cases = tried_cases(panels)
-        rows = [row for case in cases for row in self._judge(case)]
+        cases, left_out = tried_cases(panels), set[str]()
+        rows = [row for case in cases for row in self._judge(case, left_out)]
         if not rows:
             raise NotApplicable(f"fewer than {FEWEST} planted decisions are right in both twins")
         apart = ("corpus", "system", "k", "others", *(c for c in FURTHER if c in rows[0]))
@@ -116,6 +116,7 @@ class Trial(Analysis):
         notes = [NOTE.format(level=self._level), *([SPANS] if spans else [])]
         notes += [NATURAL] if any(case.natural for case in cases) else []
         notes += pair_notes(rows, self._draws)
+        notes += sorted(left_out)
         words, title = varying_words(
             "The trial of judges: who sees the model?", rows, title_phrases(rows)
         )
@@ -142,14 +143,24 @@ class Trial(Analysis):
         measured = tuple(name for name in rows[0] if name not in unshown)
         return Result(rows, identity, measured, summary, draw(rows))
 
-    def _judge(self, case: Case) -> Iterator[TableRow]:
+    def _judge(self, case: Case, left_out: set[str]) -> Iterator[TableRow]:
+        """Yield the row of each slot; notes of pairs with too few decisions go to `left_out`."""
         # The slots of natural twins are drawn roles, and only both together have a bias of 0.
         for slot in (ALL, *(() if case.natural else case.slots)):
-            of_pairs = case.likelihoods(case.slots if slot == ALL else [slot])
-            count_P = np.array([count_U.sum() for _, count_U in of_pairs])
-            if count_P.min() < FEWEST:
+            every_pair = case.likelihoods(case.slots if slot == ALL else [slot])
+            of_pairs = {p: x for p, x in every_pair.items() if x[1].sum() >= FEWEST}
+            left_out |= {
+                f"Pair {pair} is left out of {case.heading}, {slot}: {count_U.sum():,.0f} "
+                f"decisions are right in both twins; fewer than {FEWEST} show nothing."
+                for pair, (_, count_U) in every_pair.items()
+                if pair not in of_pairs
+            }
+            if not of_pairs:
                 continue
-            rows = [self._judge_pair(log_q_2EU, count_U) for log_q_2EU, count_U in of_pairs]
+            count_P = [count_U.sum() for _, count_U in of_pairs.values()]
+            rows = [
+                self._judge_pair(log_q_2EU, count_U) for log_q_2EU, count_U in of_pairs.values()
+            ]
             mean_P2, drawn_PR2, log_q_P, spans_P = map(np.array, zip(*rows, strict=True))
             yield {
                 **case.condition,
@@ -157,12 +168,12 @@ class Trial(Analysis):
                 "judge": case.judge,
                 "heading": case.heading,
                 "slot": slot,
-                "decisions": int(count_P.mean()),
+                "decisions": int(np.mean(count_P)),
                 "log_q": float(log_q_P.mean()),
                 "response_in_spans": float(spans_P.mean()),
                 "judge_name": case.judge_name,
                 **costs_of(case),
-                **describe(case.pairs, mean_P2, drawn_PR2.transpose(1, 0, 2), self._draws),
+                **describe([*of_pairs], mean_P2, drawn_PR2.transpose(1, 0, 2), self._draws),
             }
 
     def _judge_pair(

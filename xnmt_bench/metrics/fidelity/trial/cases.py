@@ -56,8 +56,8 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     rows: dict[tuple[Pair, str, str], list[Measurement]] = field(default_factory=dict)
 
-    def likelihoods(self, slots: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return log Q of labels, summed by sentence, and how many there are, for each pair.
+    def likelihoods(self, slots: Sequence[str]) -> dict[Pair, tuple[np.ndarray, np.ndarray]]:
+        """Return log Q of labels, summed by sentence, and how many there are, by pair.
 
         Args:
             slots: of the decisions; only those count that all systems of a test set get right.
@@ -74,7 +74,7 @@ class Case:
         for pairs in by_test_set.values():
             log_q_P2EU, count_U = self._likelihoods_of(pairs, slots)
             of_pairs |= {pair: (x, count_U) for pair, x in zip(pairs, log_q_P2EU, strict=True)}
-        return [of_pairs[pair] for pair in self.pairs]
+        return {pair: of_pairs[pair] for pair in self.pairs}
 
     def _likelihoods_of(
         self, pairs: Sequence[Pair], slots: Sequence[str]
@@ -129,6 +129,15 @@ class Case:
         return [name.removeprefix(PLANTED) for name in names if name.startswith(PLANTED)]
 
     @property
+    def mixed_pair(self) -> Pair | None:
+        """The first pair that was judged on several sets of decisions; None where there is none."""
+        for pair in self.pairs:
+            cells = [self.rows[pair, *place] for place in product(TWINS, EXPLANATIONS)]
+            if len({m.units().test_set for rows in cells for m in rows}) > 1:
+                return pair
+        return None
+
+    @property
     def families(self) -> list[set[str]]:
         """The families of systems of each twin; more than one are systems of other options."""
         return [
@@ -148,7 +157,8 @@ def tried_cases(panels: Sequence[Panel]) -> list[Case]:
     """Return the cases that have rows of both explanations on both twins.
 
     Raises:
-        NotApplicable: there is none, or systems of other options share a name.
+        NotApplicable: there is none, systems of other options share a name, or a pair was judged
+            on several sets of decisions.
     """
     cases = [case for case in _cases(panels) if case.pairs]
     if not cases:
@@ -161,6 +171,11 @@ def tried_cases(panels: Sequence[Panel]) -> list[Case]:
             raise NotApplicable(
                 f"several systems with different options have the name {case.architecture}; give "
                 "each its nmt.name, or its own results folder"
+            )
+        if case.mixed_pair is not None:
+            raise NotApplicable(
+                f"pair {case.mixed_pair} was judged on several files of corpus.twins; give each "
+                "file its own results folder"
             )
     return cases
 
