@@ -296,7 +296,12 @@ class Reader:
     """Reads the decoder inputs of several rows; this one reads all of them anew each time.
 
     A model that can go on from where it stood has a reader of its own, which gives the same states.
+
+    Attributes:
+        reads_padding: of the class: whether rows may read unlike numbers of inputs at once.
     """
+
+    reads_padding: ClassVar[bool] = True
 
     def __init__(self, model: NMTModel, encoding: Encoding) -> None:
         self.model, self.encoding = model, encoding

@@ -37,17 +37,19 @@ def translate(
     """
     device = device_of(model)
     source_BS = pad(sources, device)
-    inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes or [()] * len(sources)], device)
+    prefixes = [()] * len(sources) if prefixes is None else prefixes
+    inputs_RT = pad([[BOS, *map(int, ids)] for ids in prefixes], device)
     # BOS replaces the inputs: a reader makes its own layout.
     one_BT = source_BS.new_ones(len(sources), 1)
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
-    return translate_encoded(model, encoding, inputs_RT, beam)
+    padded = len({len(ids) for ids in prefixes}) > 1
+    return translate_encoded(model, encoding, inputs_RT, beam, padded)
 
 
 @torch.no_grad()
 def translate_encoded(
-    model: NMTModel, encoding: Encoding, inputs_RT: Tensor, beam: int = 1
+    model: NMTModel, encoding: Encoding, inputs_RT: Tensor, beam: int = 1, padded: bool = False
 ) -> list[list[int]]:
     """Translate encoded sentences.
 
@@ -56,6 +58,7 @@ def translate_encoded(
         encoding: of the sentences; its decoder inputs are not read.
         inputs_RT: what the decoder reads first, BOS and a prefix of the translation.
         beam: hypotheses kept; 1 is greedy.
+        padded: whether the rows of the inputs have unlike lengths.
 
     Returns:
         As `translate`.
@@ -63,8 +66,12 @@ def translate_encoded(
     # The limit bounds what a translation without an end can cost.
     limits = 2 * encoding.mask_BS.sum(1) + 10
     if model.longest_target is not None:
-        limits = limits.clamp(max=model.longest_target)
+        prefix_R = (inputs_RT != PAD).sum(1) - 1  # BOS is not of it
+        # A prefix that leaves no room for a word is refused where the model reads it.
+        limits = torch.minimum(limits, model.longest_target - prefix_R).clamp(min=1)
     reader = model.reader(encoding)
+    if padded and not reader.reads_padding:
+        reader = Reader(model, encoding)
     if beam == 1:
         return _search_greedily(model, reader, inputs_RT, limits.tolist())
     return _search(model, reader, inputs_RT, limits.tolist(), beam)

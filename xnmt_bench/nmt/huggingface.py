@@ -422,8 +422,9 @@ class HuggingFacePrefix(Prefix):
 
 
 class HuggingFaceReader(Reader):
-    """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
+    """Computes each input once. Rows read equal numbers of inputs."""
 
+    reads_padding = False
     model: HuggingFaceModel
 
     def __init__(self, model: HuggingFaceModel, encoding: Encoding) -> None:

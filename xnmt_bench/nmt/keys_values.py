@@ -177,8 +177,9 @@ class CausalPrefix(Prefix):
 
 
 class CausalReader(Reader):
-    """Computes each input once. Rows read equal numbers of inputs: these models have no context."""
+    """Computes each input once. Rows read equal numbers of inputs."""
 
+    reads_padding = False
     model: Any
 
     def __init__(self, model: Any, encoding: Encoding) -> None:

@@ -95,6 +95,18 @@ def test_words_of_the_context_have_columns(opened):
         assert columns[row, step, 0] == pytest.approx(loss, abs=1e-5)
 
 
+def test_translations_do_not_depend_on_the_other_contexts_of_the_batch(opened):
+    model, _ = opened
+    pairs = [passage.encode(*model.vocabularies) for passage in PASSAGES[1:]]
+    sources, targets = zip(*pairs, strict=True)
+    prefixes = [y[: len(y) - y[::-1].index(SEPARATOR)] for y in targets]
+    assert len({*map(len, prefixes)}) == 2
+    for beam in (1, 2):
+        together = translate(model, sources, beam, prefixes)
+        alone = [translate(model, [x], beam, [y]) for x, y in zip(sources, prefixes, strict=True)]
+        assert together == [translation for [translation] in alone]
+
+
 @torch.no_grad()
 def test_words_that_are_never_written_add_nothing_to_a_divergence(opened):
     model, _ = opened

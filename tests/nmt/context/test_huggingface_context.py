@@ -110,6 +110,18 @@ def test_a_translation_goes_on_from_the_context(opened, texts):
     assert got == words
 
 
+def test_translations_do_not_depend_on_the_other_contexts_of_the_batch(opened, texts):
+    model, _ = opened
+    pairs = [passage_of(texts, count).encode(*model.vocabularies) for count in (1, 2)]
+    sources, targets = zip(*pairs, strict=True)
+    prefixes = [y[: len(y) - y[::-1].index(SEPARATOR)] for y in targets]
+    assert len({*map(len, prefixes)}) == 2
+    for beam in (1, 2):
+        together = translate(model, sources, beam, prefixes)
+        alone = [translate(model, [x], beam, [y]) for x, y in zip(sources, prefixes, strict=True)]
+        assert together == [translation for [translation] in alone]
+
+
 def test_words_of_the_context_have_columns(opened, texts):
     """Prediction difference of one is what the probability loses without its embedding."""
     model, _ = opened
