@@ -22,6 +22,7 @@ from xnmt_bench.corpora.vocabulary.subwords import (
     train_subwords,
 )
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.judges import rule_set
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.nmt.batching import PairBatches, equal_batches
@@ -420,3 +421,11 @@ def test_a_training_split_without_clusters(initial, tmp_path):
 
 def test_marker_symbols():
     assert marker_symbols(2) == ["<ENT1>", "</ENT1>", "<ENT2>", "</ENT2>"]
+
+
+def test_proxies_learn_few_pieces_of_a_vocabulary_that_training_starts_from(initial, monkeypatch):
+    monkeypatch.setattr(rule_set, "WIDEST", 10)
+    job = tuned(initial, "all", "none", "explainer=random")
+    assert rule_set.RuleSet(job).wide == (True, True)
+    # A plan makes no vocabulary to count the pieces of it.
+    assert rule_set.RuleSet(initial).wide == (False, False)

@@ -71,10 +71,9 @@ class RuleSet(Lazy):
     def wide(self) -> tuple[bool, bool]:
         """Whether source and target have too many pieces for weights of each.
 
-        It holds of opened systems alone. Vocabularies that are learnt here are small, and a plan
-        must not make them.
+        Vocabularies that are learnt here are small, and a plan must not make them.
         """
-        if not self._settings.nmt.path:
+        if not self._settings.nmt.brings_vocabularies:
             return False, False
         source, target = (len(side) > WIDEST for side in self.explained.texts.subwords)
         return source, target

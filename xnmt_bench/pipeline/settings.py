@@ -222,6 +222,11 @@ class SystemSettings:
     training: NMTTrainingOptions | None = None
 
     @property
+    def brings_vocabularies(self) -> bool:
+        """Whether it has vocabularies that are not learnt from the corpus."""
+        return bool(self.path or self.initial)
+
+    @property
     def foreign(self) -> bool:
         """Whether it is trained further from a model of another toolkit."""
         return bool(self.initial) and not self.path and "family" in self.reader

@@ -169,7 +169,7 @@ class System(Lazy):
 
     def stages(self) -> Iterator[Stage]:
         """Yield the stages up to the system's, as far as those before them are made."""
-        if not (self._nmt.path or self._nmt.initial):  # which bring their vocabularies
+        if not self._nmt.brings_vocabularies:
             learnt = [stage for stage in self._vocabulary_stages.values() if stage]
             yield from learnt
             if not all(stage.is_made for stage in learnt):
@@ -180,8 +180,8 @@ class System(Lazy):
 
     def unnamed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names of the stages up to the system's that are not among `names`."""
-        brings_vocabularies = self._nmt.path or self._nmt.initial
-        needed = {"subwords": not brings_vocabularies, "encoded": True, "nmt": not self._nmt.path}
+        learns_subwords, trains = not self._nmt.brings_vocabularies, not self._nmt.path
+        needed = {"subwords": learns_subwords, "encoded": True, "nmt": trains}
         named = {*names}
         yield from (name for name, is_needed in needed.items() if is_needed and name not in named)
 
