@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, product
 from pathlib import Path
 
@@ -30,11 +30,10 @@ ROWS = RECORDED / "decoder_only" / "architectures.csv"
 FIGURE = RECORDED / "figures" / "decoder_only.png"
 ARCHITECTURES = {"transformer_128": "encoder-decoder", "decoder_only_128": "decoder-only"}
 BLIND = ("lexicon", "nearest", "random", "uniform")
-LOWER_IS_BETTER = ("Base", "EVAL-X", "AER")  # how names of such numbers begin
-DRAWN = ("Base, zero", "EVAL-X SA", "AER %", "causal@1, source")
-# Okabe and Ito's palette, told apart also by those who see fewer colours.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-NUDGE = 0.03  # of an axis: how far the seeds of a system stand apart
+LOWER_IS_BETTER = ("Base", "EVAL-X", "own", "AER")  # how names of such numbers begin
+DRAWN = ("Base, zero", "Base, masked keys", "EVAL-X SA", "AER %", "causal@1, source")
+COLOURS = ("#0072B2", "#D55E00")  # of the architectures; Okabe and Ito's palette
+NUDGE = 0.17  # of a line: how far the architectures stand apart
 
 Systems = dict[str, dict[int, dict[str, float]]]
 """A number by system, seed and explainer."""
@@ -59,14 +58,15 @@ def correlate(first: dict[str, float], other: dict[str, float], names: Iterable[
 
 def correlations(by_system: Systems, counted: Callable[[str], bool]) -> dict[str, list[float]]:
     """Return tau of each pair of systems: of one architecture by its name, and `between` them."""
-    systems = [[*by_system[name].values()] for name in ARCHITECTURES]
-    names = [name for name in systems[0][0] if counted(name)]
-    pairs = {
+    first, second = ([*by_system[name].values()] for name in ARCHITECTURES)
+    # An explainer of one architecture alone has no place in the other's order.
+    names = [n for n in first[0] if counted(n) and all(n in x for x in (*first, *second))]
+    pairs: dict[str, Iterable[tuple[dict[str, float], dict[str, float]]]] = {
         title: combinations(seeds, 2)
-        for title, seeds in zip(ARCHITECTURES.values(), systems, strict=True)
+        for title, seeds in zip(ARCHITECTURES.values(), (first, second), strict=True)
     }
-    pairs["between"] = product(*systems)
-    return {title: [correlate(*pair, names) for pair in of] for title, of in pairs.items()}
+    pairs["between"] = product(first, second)
+    return {title: [correlate(a, b, names) for a, b in of] for title, of in pairs.items()}
 
 
 def print_correlations(values: Values, title: str, counted: Callable[[str], bool]) -> None:
@@ -83,45 +83,63 @@ def print_means(values: Values) -> None:
     """Print each explainer's mean over seeds, and the lowest and the highest."""
     for number, by_system in values.items():
         table = Table("explainer", *ARCHITECTURES.values(), title=number)
-        names = [*next(iter(by_system[next(iter(ARCHITECTURES))].values()))]
-        for name in names:
-            columns = ([x[name] for x in by_system[a].values()] for a in ARCHITECTURES)
-            table.add_row(
-                name, *(f"{np.mean(x):.4g} [{min(x):.4g}, {max(x):.4g}]" for x in columns)
-            )
+        for name in names_of(by_system):
+            cells = (describe(values_of(by_system, a, name)) for a in ARCHITECTURES)
+            table.add_row(name, *cells)
         Console(width=120).print(table)
 
 
-def draw_number(axes: Axes, number: str, by_system: Systems) -> None:
-    """Draw each explainer's line from one architecture to the other, and a point of each seed."""
-    systems = [[*by_system[name].values()] for name in ARCHITECTURES]
-    for place, name in enumerate(systems[0][0]):
-        colour = COLOURS[place % len(COLOURS)]
-        points = [[seed[name] for seed in seeds] for seeds in systems]
-        means = [np.exp(np.log(x).mean()) if min(x) > 0 else np.mean(x) for x in points]
-        blind = name in BLIND
-        axes.plot((0, 1), means, color=colour, linestyle=":" if blind else "-", label=name)
-        for side, of_seeds in enumerate(points):
-            sides = side + NUDGE * (np.arange(len(of_seeds)) - (len(of_seeds) - 1) / 2)
-            axes.scatter(sides, of_seeds, color=colour, s=14, marker="x" if blind else "o")
-    axes.set_xticks((0, 1), ARCHITECTURES.values())
-    axes.set_xlim(-0.25, 1.25)
-    axes.set_title(number, fontsize=10)
-    if number.startswith(LOWER_IS_BETTER):
-        axes.set_yscale("log")
-        axes.invert_yaxis()  # the best is at the top of every panel
+def names_of(by_system: Systems) -> list[str]:
+    """Return the explainers of a number."""
+    seeds = (by_seed for a in ARCHITECTURES for by_seed in by_system[a].values())
+    return list(dict.fromkeys(name for by_name in seeds for name in by_name))
+
+
+def values_of(by_system: Systems, architecture: str, explainer: str) -> list[float]:
+    """Return an explainer's numbers, one a seed; none where it cannot explain the systems."""
+    return [x[explainer] for x in by_system[architecture].values() if explainer in x]
+
+
+def describe(numbers: Sequence[float]) -> str:
+    """Return a mean, the lowest and the highest, as a table has them."""
+    if not numbers:
+        return ""
+    return f"{np.mean(numbers):.3g} [{min(numbers):.3g}, {max(numbers):.3g}]"
+
+
+def draw_number(axes: Axes, number: str, by_system: Systems, names: Sequence[str]) -> None:
+    """Draw a line for each explainer, with a point for each seed of both architectures."""
+    for side, (architecture, colour) in enumerate(zip(ARCHITECTURES, COLOURS, strict=True)):
+        for place, name in enumerate(names):
+            points = values_of(by_system, architecture, name)
+            height = place + (2 * side - 1) * NUDGE
+            label = ARCHITECTURES[architecture] if place == 0 else None
+            axes.plot(points, [height] * len(points), "o-", color=colour, ms=3.5, label=label)
+    axes.set_yticks(range(len(names)), [f"{n} (blind)" if n in BLIND else n for n in names])
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axes.axhline(sum(n not in BLIND for n in names) - 0.5, color="black", linewidth=0.6)
+    lower = number.startswith(LOWER_IS_BETTER)
+    if lower and number != "AER %":
+        axes.set_xscale("log")
+    axes.set_title(f"{number}\n({'lower' if lower else 'higher'} is better)", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_figure(values: Values, path: Path) -> None:
-    """Draw a panel for each of some numbers."""
-    figure, panels = plt.subplots(1, len(DRAWN), figsize=(3 * len(DRAWN), 4.4))
+    """Draw a panel for each of some numbers; the best method by Base is at the top."""
+    by_system = values[DRAWN[0]]
+    first = next(iter(ARCHITECTURES))
+    names = sorted(
+        names_of(by_system), key=lambda n: (n in BLIND, np.mean(values_of(by_system, first, n)))
+    )
+    size = (2.6 * len(DRAWN) + 1.6, 0.34 * len(names) + 1.6)
+    figure, panels = plt.subplots(1, len(DRAWN), figsize=size, sharey=True)
     for axes, number in zip(panels, DRAWN, strict=True):
-        draw_number(axes, number, values[number])
-    panels[0].set_ylabel("the best at the top")
-    lines, names = panels[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="lower center", ncols=5, frameon=False)
-    figure.tight_layout(rect=(0, 0.12, 1, 1))
+        draw_number(axes, number, values[number], names)
+    panels[0].invert_yaxis()  # the first at the top
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="lower center", ncols=2, frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

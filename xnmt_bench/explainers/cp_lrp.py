@@ -53,7 +53,7 @@ class CpLrp(WeightedGradient):
                 another activation than ReLU.
         """
         if not isinstance(model, Transformer):
-            raise NotApplicable("it explains Transformers of this project and of fairseq only")
+            raise NotApplicable("it explains encoder-decoder Transformers of this project and of fairseq")
         if not all(
             any(isinstance(part, nn.ReLU) for part in layer.feed_forward.modules())
             for layer in (*model.encoder, *model.decoder)
