@@ -53,7 +53,8 @@ class CpLrp(WeightedGradient):
                 another activation than ReLU.
         """
         if not isinstance(model, Transformer):
-            raise NotApplicable("it explains encoder-decoder Transformers of this project and of fairseq")
+            kind = "encoder-decoder Transformers"
+            raise NotApplicable(f"it explains {kind} of this project and of fairseq only")
         if not all(
             any(isinstance(part, nn.ReLU) for part in layer.feed_forward.modules())
             for layer in (*model.encoder, *model.decoder)

@@ -521,3 +521,13 @@ def test_a_planted_word_may_be_in_the_prefix(transformer):
     for name in ("source_BTS", "prefix_BTT"):
         both = (getattr(r, name)[0, other] for r in (link, cue))
         torch.testing.assert_close(*both, equal_nan=True)
+
+
+def test_a_note_says_what_each_judge_was_shown_to_see(tmp_path):
+    write_twins(tmp_path, 1.5, -0.5, judge="base")
+    write_twins(tmp_path, 0.9, 0.9, judge="sa")
+    notes = Fidelity().notes(collect(Fidelity(), tmp_path, Draws(9, 0)))
+    assert notes[0] == (
+        "Shown to see which words a system uses, pairs of generated twins: Base in 10 of 10; "
+        "own SA in 0 of 10."
+    )

@@ -262,7 +262,8 @@ class Fidelity(SumMetric):
             for m in rows
             if (error := m.facts.of_metric.get(ERROR))
         }
-        notes = [*_describe_extremes(scored), *notes, *sorted(counted), *sorted(errors)]
+        extremes, trials = _describe_extremes(scored), _describe_trials(rows)
+        notes = [*extremes, *trials, *notes, *sorted(counted), *sorted(errors)]
         return [*notes, *_describe_pieces(rows)]
 
     def listings(self, measurements: Sequence[Measurement]) -> Iterator[Listing]:
@@ -283,6 +284,18 @@ def _describe_extremes(scored: Sequence[ScoredRow]) -> Iterator[str]:
         # Of several trainings, scenarios or test sets.
         no_word, all_words = (" or ".join(sorted(texts)) for texts in zip(*ppls, strict=True))
         yield f"{where}: {heading}: PPL {no_word} with no word on, {all_words} with all."
+
+
+def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
+    """Return a note on which judges were shown to see what a system uses, if any was tried."""
+    installed, trials = entries("judges"), dict[str, str]()
+    for m in rows:
+        if (name := m.facts.judge) in installed and (seen := load("judges", name).seen):
+            trials.setdefault(m.facts.pivot["heading"], seen)
+    if not trials:
+        return []
+    each = "; ".join(f"{heading} in {pairs}" for heading, pairs in trials.items())
+    return [f"Shown to see which words a system uses, pairs of generated twins: {each}."]
 
 
 def _describe_pieces(rows: Sequence[Measurement]) -> list[str]:
