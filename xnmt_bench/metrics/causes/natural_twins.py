@@ -248,10 +248,10 @@ class NaturalTwins(SumMetric):
         return Interventions(job.system.model, categories, len(HALVES) * self.substitutes)
 
     def _evidence(self, job: Job, other: Job) -> Evidence:
-        """Return sums by sentence, and the chosen decisions in a file.
+        """Return sums by sentence, and the chosen decisions in a file if they are enough.
 
         Raises:
-            NotApplicable: as `_effects`; or too few decisions are chosen.
+            NotApplicable: as `_effects`; or the systems nowhere choose the same word.
         """
         artefact = self._effects(job, other)
         numbers, sums, twins = list[int](), list[dict[str, float]](), list[dict[str, Any]]()
@@ -269,19 +269,17 @@ class NaturalTwins(SumMetric):
                     twins.append(_describe(row, disagreement) | systems)
         if not numbers:
             raise NotApplicable("the two systems nowhere choose the same word")
-        if len(twins) < self.fewest:
-            raise NotApplicable(
-                f"{len(twins):,} of {len(numbers):,} decisions have causes that differ by "
-                f"{self.margin:g}; fewer than {self.fewest} show nothing"
-            )
         columns = {name: np.array([s[name] for s in sums]) for name in sums[0]}
 
         def write(folder: Path) -> None:
             write_table(pa.Table.from_pylist(twins), folder / FILE)
 
-        file = job.store.stage(
-            "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
-        )
+        files = {}
+        if len(twins) >= self.fewest:
+            file = job.store.stage(
+                "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
+            )
+            files[self.name] = file.path / FILE
         exchanged = "grammar" if job.corpus.substitutes() else "frequency and ending (a heuristic)"
         evidence = evidence_of_sentences(
             job,
@@ -289,7 +287,7 @@ class NaturalTwins(SumMetric):
             {"effects": artefact.fingerprint},
             {"words exchanged by": exchanged},
         )
-        return replace(evidence, files={self.name: file.path / FILE})
+        return replace(evidence, files=files)
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return counts, shares, effects and correlations at each margin."""
@@ -313,10 +311,18 @@ class NaturalTwins(SumMetric):
         """Return which file has the chosen decisions of each row, and whether they can be used."""
         notes = []
         for s in (s for s in scored if s.measurement.ok):
-            m, rows = s.measurement, len(read_table(s.measurement.file(self.name), ["step"]))
+            m, margin = s.measurement, s.measurement.settings["margin"]
             pair = f"{m.identity['nmt']} and {m.identity['other']}"
+            if self.name not in m.files:
+                counts = f"{s.values[f'chosen_{margin}']:,.0f} of {s.values['decisions']:,.0f}"
+                notes.append(
+                    f"{pair}: no test set for judges, since {counts} decisions have causes that "
+                    f"differ by {margin:g}."
+                )
+                continue
+            rows = len(read_table(m.file(self.name), ["step"]))
             notes.append(f"{pair}: corpus.twins={self._file_name(m)}.csv has {rows:,} decisions.")
-            reliability = s.values[f"reliability_{m.settings['margin']}"]
+            reliability = s.values[f"reliability_{margin}"]
             if reliability < RELIABLE:
                 notes.append(
                     f"{pair}: not to be used, since the reliability {reliability:.3f} of its "
@@ -327,7 +333,7 @@ class NaturalTwins(SumMetric):
     def details(self, measurements: Sequence[Measurement]) -> Iterator[tuple[str, list[TableRow]]]:
         """Yield the chosen decisions of each row, as `corpus.twins` reads them."""
         for m in measurements:
-            if m.ok:
+            if m.ok and self.name in m.files:
                 yield self._file_name(m), read_table(m.file(self.name)).to_pylist()
 
     def _file_name(self, m: Measurement) -> str:
