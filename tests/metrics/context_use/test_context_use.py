@@ -92,7 +92,7 @@ def test_a_system_without_a_context_has_exactly_0(transformer, tmp_path):
     for row in scored:
         names = ("p_cxmi", "kl", "changed", "helped", "p_cxmi_low", "p_cxmi_high")
         assert [row.values[name] for name in names] == [0.0] * 6
-    assert metric.notes(scored) == ["transformer reads no context, so every number of it is 0."]
+    assert metric.notes(scored) == ["transformer reads no context, so a context changes nothing."]
 
 
 def test_cxmi_is_the_difference_of_scores_of_targets(transformer):
