@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from xnmt_bench.corpora.formats.pecore import LANG_PAIR
 from xnmt_bench.corpora.sentence import Corpus, lang_pair, languages
 from xnmt_bench.corpora.suites.context.disc_eval_mt import read_disc_eval_mt
 from xnmt_bench.corpora.suites.context.documents import read_documents
 from xnmt_bench.corpora.suites.context.example import ExampleSet
-from xnmt_bench.corpora.suites.context.scat import LANG_PAIR, read_scat
+from xnmt_bench.corpora.suites.context.scat import read_scat
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import unknown
 
