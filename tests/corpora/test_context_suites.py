@@ -5,9 +5,11 @@ import json
 
 import pytest
 
+from support.listed_pairs import ListedPairs
 from support.paths import DATA
 from xnmt_bench.corpora.suites.context.disc_eval_mt import COLUMNS, read_disc_eval_mt
 from xnmt_bench.corpora.suites.context.example import SENSITIVE
+from xnmt_bench.corpora.suites.context.reading import find_examples
 from xnmt_bench.corpora.suites.context.scat import read_scat
 from xnmt_bench.corpora.suites.context.tags import CUE, PRONOUN, parse_tags
 from xnmt_bench.corpora.suites.contrastive.reading import read_sets
@@ -114,6 +116,15 @@ def test_a_missing_file_is_named(tmp_path):
     (tmp_path / "highlighted.test.context.fr").unlink()
     with pytest.raises(DataError, match=r"context\.fr: no such file"):
         read_scat(tmp_path, same, same)
+
+
+def test_errors_name_the_option():
+    corpus = ListedPairs()
+    corpus.target_language = "fr"
+    with pytest.raises(XnmtError, match=r"^metric.cues.suite=scat: .*\(metric.cues.data=DIR\)"):
+        find_examples("scat", corpus, None, "metric.cues")
+    with pytest.raises(XnmtError, match=r"^metric.cues.suite: no suite 'scatt'; did you mean scat"):
+        find_examples("scatt", corpus, None, "metric.cues")
 
 
 TAGGED = [

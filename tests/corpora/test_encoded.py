@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from support.listed_pairs import ListedPairs
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit, encode
-from xnmt_bench.corpora.vocabulary.subwords import EOS, Subwords
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Subwords, Tied
 
 
 class Letters(Subwords):
@@ -69,6 +70,37 @@ def test_pairs_that_the_system_cannot_read_are_left_out(tmp_path):
     )
     assert counts == {"train": {"kept": 2, "too_long": 0, "unreadable": 4}}
     assert EncodedSplit.open(tmp_path, "train").number.tolist() == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("context", "readable", "examples", "depths"),
+    [
+        # Sentences of 4 ids: a concatenation of n has 5n - 1, its EOS not counted.
+        (Context(3), (None, None), 0, [0, 1, 2, 3]),
+        (Context(3), (19, 19), 0, [0, 1, 2, 3]),
+        (Context(3), (19, 18), 0, [0, 1, 2, 2]),
+        (Context(3, target=False), (19, 4), 0, [0, 1, 2, 3]),
+        (Context(3), (13, 19), 0, [0, 1, 1, 1]),
+        # Following sentences take room of the source, and so do a prompt's examples.
+        (Context(3, following=1), (19, 19), 0, [0, 1, 2, 3]),
+        (Context(3, following=2), (18, 19), 0, [0, 0, 1, 2]),
+        (Context(3), (19, 19), 1, [0, 1, 2, 2]),
+    ],
+)
+def test_a_context_is_shortened_to_what_the_system_reads(
+    tmp_path, context, readable, examples, depths
+):
+    """By the system's limits, however long a sentence may be."""
+    corpus, source = ListedPairs(train=[("abcd", "wxyz")] * 4), Letters()
+    source.in_front = [Tied([*map(ord, "show")], [0] * 4)] * examples
+    counts = encode(
+        corpus, source, Letters(), 4, tmp_path, context, splits=["train"], readable=readable
+    )
+    assert counts["train"]["kept"] == 4
+    rows = EncodedSplit.open(tmp_path, "train").source
+    assert [int((rows[n] == SEPARATOR).sum()) - examples for n in range(4)] == depths
+    if readable[0]:
+        assert rows.lengths().max() <= readable[0] + 1
 
 
 def test_pairs_keep_their_number_in_the_corpus(encoded_folder):

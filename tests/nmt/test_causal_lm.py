@@ -28,6 +28,7 @@ from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.opening import find_family
 from xnmt_bench.nmt.prompted_text import Template, read_examples
+from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 
@@ -640,6 +641,15 @@ def test_longer_sentences_than_there_are_positions_are_refused(llama):
         pair = (ids, [EOS]) if side == "source" else ([EOS], ids)
         with pytest.raises(XnmtError, match=f"a {side} of .* the model reads {most} at most"):
             model.states(Batch.collate([pair]))
+
+
+def test_examples_that_are_columns_leave_a_source_its_room(llama):
+    shown = open_causal_lm(str(llama), TEMPLATE, EXAMPLES, columns="examples")
+    prompt = [i for sentence in shown.source_subwords.in_front for i in (*sentence.ids, BOS)]
+    ids = [*prompt, *[7] * (shown.longest_target - 1), EOS]
+    assert len(ids) == shown.longest_source
+    [log_p], _ = log_probability(shown, [(ids, [7, EOS])], batch_tokens=1000)
+    assert not math.isnan(log_p)
 
 
 def test_load_finds_a_language_model(llama, capsys):

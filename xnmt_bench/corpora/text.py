@@ -30,6 +30,12 @@ def present(path: Path) -> Path:
     return path
 
 
+def plain_or_packed(path: Path) -> Path:
+    """Return the gzip file of a path, `.gz` behind its name, where there is one; else the path."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.is_file() else path
+
+
 def lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a plain or gzip file.
 

@@ -151,8 +151,10 @@ class CausalLM(NMTModel):
         if most := _count_positions(model):
             constant = len(prompt.before) + len(prompt.shown) + len(prompt.between)
             # Each side has half of what is left, so that both fit together.
-            self.longest_source = self.longest_target = (most - constant) // 2
-            if self.longest_source < SHORTEST:
+            self.longest_target = (most - constant) // 2
+            # The examples' sources are ids of the source too.
+            self.longest_source = self.longest_target + len(prompt.shown_slots)
+            if self.longest_target < SHORTEST:
                 problem = f"the prompt has {constant} pieces, and the model reads {most}"
                 raise XnmtError(f"{problem}: give fewer examples or a shorter template")
         buffers = {
@@ -225,7 +227,7 @@ class CausalLM(NMTModel):
             Embeddings (B, F, D), which of them states may attend to, and their positions, (B, F).
         """
         length = source_BSD.shape[1]
-        _refuse_longer("source", length - 1 - len(self.shown_slots), self.longest_source)
+        _refuse_longer("source", length - 1, self.longest_source)
         places_F, ids_F = self._frame(length)
         is_source_F, place_F = places_F >= 0, places_F.clamp(min=0)
         framed_BFD = torch.where(

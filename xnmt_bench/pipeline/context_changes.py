@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from xnmt_bench.corpora.passage import Context, Passage
+from xnmt_bench.corpora.passage import Context, Passage, nearest
 from xnmt_bench.corpora.suites.context.example import ExampleSet
 from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, UNTIED
 from xnmt_bench.errors import NotApplicable
@@ -45,12 +45,11 @@ def list_comparisons(context: Context, samples: int) -> list[Comparison]:
         context: that the system reads.
         samples: random contexts of each kind.
     """
-    kinds = [RANDOM]
-    if context.target and context.sentences:
-        kinds += [RANDOM_SOURCE, RANDOM_TARGET]
-    # A system without a context has one row of zeros.
-    numbers = range(1, context.sentences + 1) if context.sentences else [0]
-    return [Comparison(number) for number in numbers] + [
+    if not context.sentences:
+        # Of a system without a context a row of zeros.
+        return [Comparison(0)]
+    kinds = [RANDOM, *([RANDOM_SOURCE, RANDOM_TARGET] if context.target else [])]
+    return [Comparison(number) for number in range(1, context.sentences + 1)] + [
         Comparison(context.sentences, kind, draw) for kind in kinds for draw in range(samples)
     ]
 
@@ -75,7 +74,7 @@ def store_context_changes(
     Raises:
         NotApplicable: the system is to read gold markers, which these texts lack.
     """
-    system, drawn = job.system, _Sentences(examples, seed)
+    system, pool = job.system, _ContextPool(examples, seed)
     if system.markers.are_gold:
         raise NotApplicable("nmt.coreference.read=gold: these texts have no annotated coreference")
 
@@ -87,7 +86,7 @@ def store_context_changes(
         passages = [
             passage
             for comparison in comparisons
-            for passage in _contexts(example, comparison, system.context, drawn)
+            for passage in _contexts(example, comparison, system.context, pool)
         ]
         # What reads the same is read once, so that its change is 0 to the last digit.
         distinct = list(dict.fromkeys(passages))
@@ -112,7 +111,7 @@ def store_context_changes(
     )
 
 
-class _Sentences:
+class _ContextPool:
     """The context sentences of all examples, to draw those of other documents from."""
 
     def __init__(self, examples: ExampleSet, seed: int) -> None:
@@ -144,28 +143,33 @@ class _Sentences:
 
 
 def _pairs(passage: Passage) -> list[tuple[str, str]]:
-    """Return the context sentences of both sides; a side without one has an empty text."""
-    target = passage.target_context or ("",) * len(passage.source_context)
-    return list(zip(passage.source_context, target, strict=True))
+    """Return the nearest context sentences of both sides; empty targets where there is none."""
+    source = passage.source_context
+    target = passage.target_context or ("",) * len(source)
+    count = min(len(source), len(target))
+    return list(zip(nearest(source, count), nearest(target, count), strict=True))
 
 
 def _contexts(
-    example: int, comparison: Comparison, context: Context, drawn: _Sentences
+    example: int, comparison: Comparison, context: Context, pool: _ContextPool
 ) -> tuple[Passage, Passage]:
     """Return a passage in its context, and in what that is compared with, as the system reads."""
-    passage = drawn.examples[example].passage
-    read = replace(context, sentences=comparison.sentences)
+    passage = pool.examples[example].passage
+    read = passage.read(replace(context, sentences=comparison.sentences))
     if comparison.against == NONE:
-        return passage.read(read), passage.read(Context(0, context.target, 0))
-    source, target = zip(*drawn.draw(example, comparison.draw), strict=True)
-    other = replace(
-        passage,
-        source_context=passage.source_context if comparison.against == RANDOM_TARGET else source,
-        target_context=passage.target_context
-        if comparison.against == RANDOM_SOURCE or not passage.target_context
-        else target,
+        return read, passage.read(Context(0, context.target, 0))
+    drawn = pool.draw(example, comparison.draw)
+    # As many as are read of either side.
+    source, target = (
+        nearest([pair[side] for pair in drawn], len(sentences))
+        for side, sentences in enumerate((read.source_context, read.target_context))
     )
-    return passage.read(read), other.read(read)
+    other = replace(
+        read,
+        source_context=read.source_context if comparison.against == RANDOM_TARGET else source,
+        target_context=read.target_context if comparison.against == RANDOM_SOURCE else target,
+    )
+    return read, other
 
 
 def _compare(

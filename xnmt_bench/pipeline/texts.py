@@ -33,9 +33,9 @@ class Texts(Lazy):
             ids are needed.
         read_subwords: returns the vocabularies of both sides; called once they are needed, since
             it may train them.
-        max_length: subwords a side; longer pairs are left out.
-        read_longest: returns how many subwords of source and target the system can read; None for
-            any number.
+        max_length: subwords of a sentence on either side; longer pairs are left out.
+        read_longest: returns how many subwords of source and target the system can read, with
+            their context; None for any number.
         context: which sentences stand around each sentence.
         splits: which of the corpus's splits there are.
         seed: of the order in which training sentences are drawn to be explained.
@@ -68,8 +68,7 @@ class Texts(Lazy):
         """The corpus as ids."""
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
         context, splits = self.context, self._splits
-        source, target = (longest if n is None else min(n, longest) for n in self._read_longest())
-        readable = None if source == target == longest else (source, target)
+        readable = self._read_longest()
         return self._store.stage(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
@@ -79,7 +78,7 @@ class Texts(Lazy):
             max_length=longest,
             context=asdict(context),
             splits=splits,
-            readable=readable,
+            readable=readable if any(readable) else None,
         )
 
     @cached_property

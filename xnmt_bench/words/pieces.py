@@ -6,6 +6,7 @@ Shapes: T and S pieces of rows and columns, Y and X words of rows and columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -153,26 +154,28 @@ def count_through(
     sizes: Sequence[int],
     closed: bool = False,
 ) -> np.ndarray:
-    """Return the word of each id of a concatenation, counted through all of its sentences.
+    """Return the word of each id of a concatenation, counted through its last sentences.
 
-    Separators, EOS and the sentences behind the current one are `NO_WORD`.
+    `NO_WORD` for separators, EOS, and sentences behind the current one or before those counted,
+    such as a prompt's examples.
 
     Args:
         ids: the concatenation.
         words: of each id, counted from 0 in each sentence.
-        sizes: how many words each sentence has, the current one last.
+        sizes: how many words each sentence that is counted has, the current one last.
         closed: what closes a context sentence is the last of its words, and counted in its size.
     """
-    words, counted = np.asarray(words), np.full(len(ids), NO_WORD)
-    start = before = 0
-    # Sentences behind the current one are closed too, and have no size.
-    for number, (size, end) in enumerate(
-        zip(sizes, np.flatnonzero(np.isin(ids, (SEPARATOR, EOS))).tolist(), strict=False)
-    ):
-        part = words[start:end]
-        counted[start:end] = np.where(part >= 0, part + before, part)
+    ids, words, counted = np.asarray(ids), np.asarray(words), np.full(len(ids), NO_WORD)
+    ends = np.flatnonzero(np.isin(ids, (SEPARATOR, EOS))).tolist()
+    # The first EOS closes the current sentence.
+    current = next(number for number, end in enumerate(ends) if ids[end] == EOS)
+    stops = [-1, *ends[: current + 1]][-len(sizes) - 1 :]
+    before = 0
+    for size, (stop, end) in zip(sizes, pairwise(stops), strict=True):
+        part = words[stop + 1 : end]
+        counted[stop + 1 : end] = np.where(part >= 0, part + before, part)
         # Of sentences that are encoded alone, EOS is attended to as a word of the context.
-        if closed and number < len(sizes) - 1:
+        if closed and end != stops[-1]:
             counted[end] = before + size - 1
-        start, before = end + 1, before + size
+        before += size
     return counted

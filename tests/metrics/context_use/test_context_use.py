@@ -23,8 +23,8 @@ from xnmt_bench.pipeline.context_changes import (
     RANDOM_SOURCE,
     RANDOM_TARGET,
     Comparison,
+    _ContextPool,
     _contexts,
-    _Sentences,
     list_comparisons,
 )
 from xnmt_bench.pipeline.decision_table import load_decisions
@@ -87,14 +87,12 @@ def test_a_system_without_a_context_has_exactly_0(transformer, tmp_path):
         measurement = write(metric.name, planned.identify(), planned.make(), tmp_path)
         scored.append(score(metric, measurement, Draws(5, 0)))
     assert {(s.row["part"], s.row["against"]) for s in scored} == {
-        (part, against)
-        for part in (ALL, FUNCTION, CONTENT, MENTIONED)
-        for against in (NONE, RANDOM)
+        (part, NONE) for part in (ALL, FUNCTION, CONTENT, MENTIONED)
     }
     for row in scored:
         names = ("p_cxmi", "kl", "changed", "helped", "p_cxmi_low", "p_cxmi_high")
         assert [row.values[name] for name in names] == [0.0] * 6
-    assert metric.notes(scored) == ["transformer reads no context, so every number of it is 0."]
+    assert metric.notes(scored) == ["transformer reads no context, so a context changes nothing."]
 
 
 def test_cxmi_is_the_difference_of_scores_of_targets(transformer):
@@ -148,9 +146,9 @@ def passage(number, sentences=2):
 
 def test_random_contexts_are_of_other_documents():
     examples = [Example(n, n // 2, passage(n)) for n in range(20)]
-    drawn = _Sentences(ExampleSet("made", "en-de", examples), seed=3)
+    pool = _ContextPool(ExampleSet("made", "en-de", examples), seed=3)
     for number, example in enumerate(examples):
-        contexts = [drawn.draw(number, draw) for draw in range(5)]
+        contexts = [pool.draw(number, draw) for draw in range(5)]
         for pairs in contexts:
             assert len({*pairs}) == 2
             for source, target in pairs:
@@ -158,15 +156,15 @@ def test_random_contexts_are_of_other_documents():
                 assert document != example.document
                 assert target == source.replace("source", "target")
         assert len({tuple(pairs) for pairs in contexts}) > 1
-        assert contexts == [drawn.draw(number, draw) for draw in range(5)]
-    few = _Sentences(ExampleSet("made", "en-de", examples[:2]), seed=3)
+        assert contexts == [pool.draw(number, draw) for draw in range(5)]
+    few = _ContextPool(ExampleSet("made", "en-de", examples[:2]), seed=3)
     with pytest.raises(NotApplicable, match="too few sentences of other documents"):
         few.draw(0, 0)
 
 
 def test_what_a_context_is_compared_with():
     examples = [Example(n, n, passage(n)) for n in range(4)]
-    drawn, reads = _Sentences(ExampleSet("made", "en-de", examples), 0), Context(2)
+    pool, reads = _ContextPool(ExampleSet("made", "en-de", examples), 0), Context(2)
     own = examples[0].passage
     for against, source, target in (
         (NONE, False, False),
@@ -174,13 +172,29 @@ def test_what_a_context_is_compared_with():
         (RANDOM_SOURCE, False, True),
         (RANDOM_TARGET, True, False),
     ):
-        whole, other = _contexts(0, Comparison(2, against), reads, drawn)
+        whole, other = _contexts(0, Comparison(2, against), reads, pool)
         assert whole == own
         assert (other.source_context == own.source_context) == source
         assert (other.target_context == own.target_context) == target
         assert (other.source, other.target) == (own.source, own.target)
-    assert _contexts(0, Comparison(1), reads, drawn)[0].source_context == own.source_context[-1:]
-    assert list_comparisons(ALONE, 1) == [Comparison(0), Comparison(0, RANDOM)]
+    assert _contexts(0, Comparison(1), reads, pool)[0].source_context == own.source_context[-1:]
+    # A random context stands in the place of sentences before the current one.
+    for context in (ALONE, Context(0, following=1)):
+        assert list_comparisons(context, 1) == [Comparison(0)]
+
+
+def test_sides_with_unlike_numbers_of_context_sentences():
+    """The nearest of both are pairs; of the source alone as many are random as are read."""
+    passages = [passage(n) for n in range(4)]
+    passages[0] = replace(passages[0], target_context=passages[0].target_context[1:])
+    examples = [Example(n, n, passage) for n, passage in enumerate(passages)]
+    pool = _ContextPool(ExampleSet("made", "en-de", examples), 0)
+    for context in (Context(2), Context(2, target=False)):
+        read, other = _contexts(0, Comparison(2, RANDOM), context, pool)
+        assert read == passages[0].read(context)
+        for side in ("source_context", "target_context"):
+            own, drawn = getattr(read, side), getattr(other, side)
+            assert len(own) == len(drawn) and not {*own} & {*drawn}
 
 
 def test_passages_that_the_system_cannot_read_are_left_out(transformer):

@@ -1,5 +1,7 @@
 """Cues by a system: contexts, relevance of their words, and rows of known explanations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from xnmt_bench.metrics.cues import Cues
 from xnmt_bench.metrics.cues.contexts import RELEVANCE, SAME_WORD, SensitiveWords
 from xnmt_bench.metrics.cues.metric import CUES, WORDS
 from xnmt_bench.metrics.cues.ranking import rank_cues
+from xnmt_bench.parquet import read_table
+from xnmt_bench.pipeline.explained import Relevances
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.extract import GOLDEN
 
@@ -104,6 +108,48 @@ def test_relevance_is_that_of_the_words_pieces_at_the_sensitive_word(transformer
             lists[side] += 1
 
 
+def test_passages_that_are_not_read_whole_are_left_out(transformer, monkeypatch, tmp_path):
+    """Their nearest sentences are explained, but it is not known what the whole context changes."""
+    job = discourse(transformer, store=tmp_path)
+    examples, vocabularies = job.corpus.cued("test")[2], transformer.system.model.vocabularies
+    lengths = [len(example.passage.encode(*vocabularies)[0]) for example in examples.examples]
+    most = sorted(lengths)[len(lengths) // 2]
+    vars(job.system)["_read_longest"] = lambda: (most - 1, None)
+    monkeypatch.setattr(job.system.model, "longest_source", most)
+    words = SensitiveWords(job, examples)
+    contexts = list(words.contexts("source"))
+    assert [len(c.sizes) == 3 for c in contexts] == [length <= most for length in lengths]
+    rows = read_table(words.relevance_of_contexts.path / "contexts.parquet").to_pylist()
+    rows = [row for row in rows if row["side"] == "source"]
+    for context, row in zip(contexts, rows, strict=True):
+        sentences = examples.examples[context.example].passage.source_context
+        assert context.words == tuple(" ".join(sentences[-len(context.sizes) :]).split())
+        assert len(row["relevance"]) == len(context.words) and min(row["relevance"]) > 0
+    for name in (RELEVANCE, SAME_WORD):
+        assert len(words.marked("source", name)[1]) == sum(length <= most for length in lengths)
+    assert words.left_out == sum(length > most for length in lengths) > 0
+
+
+def test_words_that_are_not_known_to_be_right_are_left_out(transformer):
+    words = SensitiveWords(job := discourse(transformer), job.corpus.cued("test")[2])
+    marked, right_L = words.marked("target", SAME_WORD)
+    first, *others = words.is_right.items()
+    vars(words)["is_right"] = {place: right for place, right in others if place[0] != first[0][0]}
+    fewer, fewer_L = words.marked("target", SAME_WORD)
+    assert fewer_L.tolist() == right_L[1:].tolist()
+    assert len(fewer.list_N) == (marked.list_N > 0).sum()
+    assert words.left_out == 1
+
+
+def test_relevance_that_lacks_a_passage_names_it(transformer, monkeypatch, tmp_path):
+    words = SensitiveWords(
+        job := discourse(transformer, store=tmp_path), job.corpus.cued("test")[2]
+    )
+    monkeypatch.setattr(Job, "relevance", lambda *_, **__: Relevances("made", lambda: []))
+    with pytest.raises(XnmtError, match="pronouns, passage 1: the relevance lacks its sentence, 3"):
+        _ = words.relevance_of_contexts.path
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_explainer_that_names_the_cues_is_right_and_its_opposite_wrong(
     transformer, monkeypatch, tmp_path, sign
@@ -127,7 +173,7 @@ def test_a_system_without_a_context_is_at_the_base_rate_and_explains_nothing(tra
     rows = rows_of(discourse(transformer, sentences=0))
     for (_, step, _, explainer), row in rows.items():
         if step == CUES:
-            assert row == "the system reads no context"
+            assert row == "the system reads no sentence before the current one"
         elif explainer in ("KL", "abs(P-CXMI)", "changed"):
             assert row["average_precision"] == pytest.approx(row["chance"])
             assert row["f1"] == 0
@@ -196,12 +242,16 @@ def test_precision_where_right_and_where_wrong():
     np.testing.assert_allclose(row["when_wrong"], [1.0, np.nan])
     np.testing.assert_allclose(row["right"], [2 / 3, 1])
     np.testing.assert_allclose(row["average_precision"], [5 / 6, 0.75])
+    # Before them a context without words, which is no list.
+    later = replace(words, list_N=words.list_N + 1)
+    right_L = np.array([False, True, True, False])
+    assert units.equals(rank_cues("made", later, scores, 1, right_L))
 
 
 def test_a_suite_without_marked_words_is_refused(transformer):
     with pytest.raises(XnmtError, match="no word is marked as context-sensitive"):
         next(Cues(suite="documents").measure(transformer))
-    with pytest.raises(XnmtError, match="no suite 'scatt'; did you mean scat"):
+    with pytest.raises(XnmtError, match=r"metric.cues.suite: no suite 'scatt'; did you mean scat"):
         next(Cues(suite="scatt").measure(transformer))
     with pytest.raises(XnmtError, match="scat is en-fr, but the system translates en-de"):
         next(Cues(suite="scat").measure(transformer))

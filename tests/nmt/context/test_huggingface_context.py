@@ -173,3 +173,17 @@ def test_a_corpus_is_read_in_context(marian, tmp_path, texts, caplog):
 def test_a_separator_that_is_no_piece_is_refused(marian):
     with pytest.raises(XnmtError, match="separator=<sep>: the vocabulary has no such piece"):
         open_huggingface(str(marian), "marian", separator="<sep>")
+
+
+def test_contexts_are_as_long_as_the_model_reads(marian, tmp_path, monkeypatch):
+    """Not as long as one sentence may be, which is longer in one case and shorter in the other."""
+    for most, length in ((30, 29), (30, 40), (80, 40)):
+        job = Job(configure(
+            "nmt=marian", f"nmt.path={marian}", "nmt.reader.separator='<brk>'",
+            f"store={tmp_path}", "nmt.context.sentences=3", f"corpus.max_length={length}",
+            "corpus=toy_discourse", "corpus.train=30", "corpus.valid=5", "corpus.test=20",
+        ))  # fmt: skip
+        for side in ("source", "target"):
+            monkeypatch.setattr(job.system.model, f"longest_{side}", most)
+        lengths = job.system.texts.split("test").source.lengths()
+        assert (lengths.max() > 40) == (most > 40) and lengths.max() <= most

@@ -19,7 +19,7 @@ from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_count, parse_number
 
-LANG_PAIR = "en-fr"  # of the released files, which do not say it
+LANG_PAIR = "en-fr"  # of SCAT and DiscEvalMT, whose files do not say it
 SENSITIVE, CUE = "is_context_sensitive", "is_supporting_context"  # what people marked
 TOKEN = "token_idx"
 SIDES = {"S": "source", "T": "target"}

@@ -166,7 +166,7 @@ def encode(
     folder: Path,
     context: Context = ALONE,
     splits: Sequence[Split] = SPLITS,
-    readable: tuple[int, int] | None = None,
+    readable: tuple[int | None, int | None] = (None, None),
 ) -> dict[str, dict[str, int]]:
     """Encode splits into a folder, in one pass and in the memory of one sentence.
 
@@ -174,12 +174,12 @@ def encode(
         corpus: where the pairs come from.
         source: the source side's subwords.
         target: the target side's.
-        max_length: pairs with more subwords than this on either side are left out.
+        max_length: pairs whose current sentence has more subwords on either side are left out.
         folder: where the files go.
         context: which sentences stand around each sentence; see `concatenated`.
         splits: which.
-        readable: subwords of source and target that the system can read; any number, if not given.
-            A context that is longer loses its farthest sentences.
+        readable: subwords of source and target that the system can read, with their context; None
+            for any number. A context that is longer loses its farthest sentences.
 
     Returns:
         For each split how many pairs were `kept`, how many were `too_long`, how many are
@@ -192,6 +192,10 @@ def encode(
     counts: dict[str, dict[str, int]] = {
         split: dict.fromkeys(("kept", "too_long", "unreadable"), 0) for split in splits
     }
+    # Examples of a prompt stand before every source, each closed by a separator.
+    shown = sum(len(sentence.ids) + 1 for sentence in source.in_front)
+    source_room, target_room = (np.inf if most is None else most for most in readable)
+    room = (source_room - shown, target_room)
     for split in splits:
         # Only as many sentences as a context has stay in memory.
         before: deque[tuple[Tied, Tied]] = deque(maxlen=context.sentences)
@@ -199,14 +203,15 @@ def encode(
         with ExitStack() as stack:
             sides = [SideWriter(stack, folder / f"{split}.{side}") for side in SIDES]
             numbers = stack.enter_context((folder / f"{split}.number").open("wb"))
-            most = (max_length, readable or (max_length, max_length))
-            kept = _kept(corpus, split, (source, target), *most, counts[split])
+            kept = _kept(corpus, split, (source, target), max_length, room, counts[split])
             for pair, behind in _with_following(kept, context.following):
                 if pair.document != document:
                     before.clear()
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
-                read = _nearest_readable([*before], pair_sides, context, readable)
+                behind_length = sum(len(sentence.ids) + 1 for sentence in following)
+                lengths = (len(pair_sides[0].ids) + behind_length, len(pair_sides[1].ids))
+                read = _nearest_readable([*before], lengths, context, room)
                 if len(read) < len(before):
                     counts[split]["shorter_context"] = counts[split].get("shorter_context", 0) + 1
                 source_before = [*source.in_front, *(x for x, _ in read)]
@@ -221,17 +226,23 @@ def encode(
 
 def _nearest_readable(
     before: Sequence[tuple[Tied, Tied]],
-    current: tuple[Tied, Tied],
+    lengths: Sequence[int],
     context: Context,
-    readable: tuple[int, int] | None,
+    room: tuple[float, float],
 ) -> Sequence[tuple[Tied, Tied]]:
-    """Return as many of the nearest pairs before a pair as the system reads."""
+    """Return as many of the nearest pairs before a pair as fit in the room of both sides.
+
+    Args:
+        before: the pairs.
+        lengths: ids of source and target that stand behind them.
+        context: which sides are read.
+        room: for ids of source and target.
+    """
     # Each sentence before it is closed by a separator.
     lengths_N2 = np.array([[len(side.ids) + 1 for side in pair] for pair in before]).reshape(-1, 2)
     lengths_N2[:, 1] *= context.target
     # From the nearest on; the longest first, so that dropping the farthest goes to the right.
-    behind_N2 = lengths_N2[::-1].cumsum(0)[::-1] + [len(side.ids) for side in current]
-    too_long_N = (behind_N2 > (readable or np.inf)).any(1)
+    too_long_N = (lengths_N2[::-1].cumsum(0)[::-1] + lengths > room).any(1)
     return before[int(too_long_N.sum()) :]
 
 
@@ -248,7 +259,7 @@ def _kept(
     split: Split,
     subwords: tuple[Subwords, Subwords],
     max_length: int,
-    readable: tuple[int, int],
+    room: tuple[float, float],
     counts: dict[str, int],
 ) -> Iterator[_Pair]:
     """Yield the pairs that are short enough; what is left out is in no context either."""
@@ -269,7 +280,7 @@ def _kept(
         lengths = (len(sides[0].ids) - markers, len(sides[1].ids))
         if max(lengths) > max_length:
             counts["too_long"] += 1
-        elif not (0 < lengths[0] <= readable[0] and least <= lengths[1] <= readable[1]):
+        elif not (0 < lengths[0] <= room[0] and least <= lengths[1] <= room[1]):
             counts["unreadable"] += 1
         else:
             yield _Pair(number, sentence.document, sides)

@@ -12,8 +12,9 @@ import numpy as np
 from xnmt_bench.corpora.suites.context.example import ExampleSet
 from xnmt_bench.corpora.suites.context.reading import DOCUMENTS, find_examples
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.example_rows import describe_examples, further_of_suite, note_examples
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
-from xnmt_bench.measuring.metric import Column, Further, Key, SumMetric, count, hundredths, ratio
+from xnmt_bench.measuring.metric import Column, Key, SumMetric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units, by_unit
 from xnmt_bench.options import Count, Few, Seed, Text
 from xnmt_bench.pipeline.context_changes import (
@@ -116,24 +117,30 @@ class ContextUse(SumMetric):
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield a row for each part, number of sentences, and what they are compared with."""
-        for examples in find_examples(self.suite, job.corpus, self.data):
+        for examples in find_examples(self.suite, job.corpus, self.data, f"metric.{self.name}"):
             kept = replace(examples, examples=examples.examples[: self.sentences])
-            comparisons = list_comparisons(job.system.context, self.samples)
-            table = partial(store_context_changes, job, kept, comparisons, self.draws)
-            for row in dict.fromkeys(replace(c, draw=0) for c in comparisons):
-                chosen = [n for n, c in enumerate(comparisons) if replace(c, draw=0) == row]
-                for part in (ALL, *list_tags(kept)):
-                    yield self.plan(
-                        job,
-                        partial(self._evidence, job, kept, table, chosen, part, row.against),
-                        partial(_stages, table),
-                        partial(_further, job, kept, self.suite),
-                        of_corpus=self.suite == DOCUMENTS,
-                        corpus=examples.name,
-                        part=part,
-                        sentences=row.sentences,
-                        against=row.against,
-                    )
+            yield from self._of_examples(job, kept)
+
+    def _of_examples(self, job: Job, examples: ExampleSet) -> Iterator[PlannedRow]:
+        comparisons = list_comparisons(job.system.context, self.samples)
+        table = partial(store_context_changes, job, examples, comparisons, self.draws)
+        # The corpus's own documents add nothing to its rows.
+        of_corpus = self.suite == DOCUMENTS
+        further = None if of_corpus else partial(further_of_suite, job, examples)
+        for row in dict.fromkeys(replace(c, draw=0) for c in comparisons):
+            chosen = [n for n, c in enumerate(comparisons) if replace(c, draw=0) == row]
+            for part in (ALL, *list_tags(examples)):
+                yield self.plan(
+                    job,
+                    partial(self._evidence, job, examples, table, chosen, part, row.against),
+                    lambda: [table()],
+                    further,
+                    of_corpus=of_corpus,
+                    corpus=examples.name,
+                    part=part,
+                    sentences=row.sentences,
+                    against=row.against,
+                )
 
     def _evidence(
         self,
@@ -145,23 +152,16 @@ class ContextUse(SumMetric):
         against: str,
     ) -> Evidence:
         stage = table()
-        columns, count_read = load_decisions(stage), len(examples.examples)
+        columns = load_decisions(stage)
         units, sums = sum_by_unit(examples, columns, chosen, part)
         if not len(units):
             raise NotApplicable(f"no passage that the system reads has a word of {part!r}")
-        test_set = f"{examples.lang_pair} {examples.name} {examples.fingerprint}"
-        if self.suite == DOCUMENTS:
-            test_set = job.texts.test_set
+        test_set = job.texts.test_set if self.suite == DOCUMENTS else examples.test_set
         settings = {"test sentences": name_sentences(units)}
         if against != NONE:
             settings["random contexts"] = f"{self.samples} drawn by {self.draws}"
-        context = job.system.context
-        facts = {
-            "generated": examples.generated,
-            "reads_context": bool(context.sentences or context.following),
-            "left_out": count_read - len(np.unique(columns["example"])),
-            "remarks": list(examples.remarks),
-        }
+        left_out = len(examples.examples) - len(np.unique(columns["example"]))
+        facts = describe_examples(job, examples, left_out)
         made_by = {"changes": stage.fingerprint}
         return Evidence(Units(test_set, units, sums), made_by, facts, settings=settings)
 
@@ -178,16 +178,7 @@ class ContextUse(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return which systems read no context, and what was left out."""
-        notes = []
-        for row in (s for s in scored if s.measurement.ok):
-            facts, name = row.measurement.facts.of_metric, row.row["nmt"]
-            if not facts["reads_context"]:
-                notes.append(f"{name} reads no context, so every number of it is 0.")
-            if facts["left_out"]:
-                why = "are longer than the system reads, or their subwords cannot be tied to words"
-                notes.append(f"{name}: {facts['left_out']:,} passages {why}, and are left out.")
-            notes += facts["remarks"]
-        return list(dict.fromkeys(notes))
+        return note_examples(scored)
 
 
 def list_tags(examples: ExampleSet) -> list[str]:
@@ -236,16 +227,3 @@ def sum_by_unit(
     kept_E = of_examples["words"] > 0
     unit_E = np.array([example.unit for example in examples.examples], dtype=np.int64)
     return by_unit(unit_E[kept_E], **{n: column[kept_E] for n, column in of_examples.items()})
-
-
-def _stages(table: Callable[[], Stage]) -> list[Stage]:
-    return [table()]
-
-
-def _further(job: Job, examples: ExampleSet, suite: str) -> Further:
-    """Return what a suite adds to its rows; the corpus's own documents add nothing."""
-    if suite == DOCUMENTS:
-        return Further()
-    pairs = [(example.passage.source, example.passage.target) for example in examples.examples]
-    doubts = {"doubts": job.doubts_of(pairs)}
-    return Further(content={"suite": examples.fingerprint}, facts=doubts)

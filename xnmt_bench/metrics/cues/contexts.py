@@ -19,10 +19,9 @@ from xnmt_bench.corpora.passages import PassageCorpus
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.suites.context.example import SENSITIVE, Example, ExampleSet
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.corpora.vocabulary.encoded import EncodedSide
-from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD, SEPARATOR
-from xnmt_bench.errors import NotApplicable
-from xnmt_bench.metrics.cues.ranking import first_first
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD
+from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.metrics.cues.ranking import position_scores
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.context_changes import Comparison, store_context_changes
 from xnmt_bench.pipeline.decision_table import load_decisions
@@ -32,7 +31,7 @@ from xnmt_bench.pipeline.texts import Texts
 from xnmt_bench.rules.extract import GOLDEN
 from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Stage
-from xnmt_bench.words.pieces import to_words
+from xnmt_bench.words.pieces import count_through, to_words
 
 SAME_WORD = "same word"  # a score that asks no model
 RELEVANCE = "relevance"
@@ -61,6 +60,11 @@ class Context:
     cue_X: np.ndarray
     same_X: np.ndarray
     distance: int | None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The example and the word."""
+        return self.example, self.word
 
 
 class SensitiveWords:
@@ -97,24 +101,23 @@ class SensitiveWords:
         """
         context = self.job.system.context
         if not context.sentences:
-            raise NotApplicable("the system reads no context")
+            raise NotApplicable("the system reads no sentence before the current one")
         return SIDES if context.target else SIDES[:1]
 
     def contexts(self, side: str) -> Iterator[Context]:
         """Yield the contexts of context-sensitive words of explained examples, on one side."""
-        most = self.job.system.context.sentences
         # Blind rows are of the same examples, so that they can be compared.
         limit = self.job.settings.rules.test_sentences
-        explained = {*self.texts.split(EVALUATED).number[:limit].tolist()}
+        split = self.texts.split(EVALUATED)
+        explained = {*split.number[:limit].tolist()}
         for index, number in self.number_of_example.items():
-            if number not in explained:
+            # Of a context that is longer than the system reads only the nearest sentences.
+            depth = self.texts.depth(EVALUATED, split.index_of[number])
+            if number not in explained or not depth:
                 continue
             example = self.examples.examples[index]
             passage = example.passage
             sentences = getattr(passage, f"{side}_context")
-            depth = min(most, len(passage.source_context), len(passage.target_context))
-            if not depth:
-                continue
             first = len(sentences) - depth
             by_sentence = [split_words(text) for text in sentences[first:]]
             places = [(first + n, w) for n, ws in enumerate(by_sentence) for w in range(len(ws))]
@@ -128,20 +131,30 @@ class SensitiveWords:
                 yield Context(index, word, side, words, sizes, cue_X, same_X, distance)
 
     @cached_property
-    def changes(self) -> Stage:
+    def context_changes(self) -> Stage:
         """What the whole context changes at each word of the translations."""
         comparisons = [Comparison(self.job.system.context.sentences)]
         return store_context_changes(self.job, self.examples, comparisons, seed=0)
 
     @cached_property
-    def right(self) -> dict[tuple[int, int], bool]:
-        """Whether the system would say each word of a translation in its context."""
-        columns = load_decisions(self.changes, ("example", "word", "right"))
+    def is_right(self) -> dict[tuple[int, int], bool]:
+        """Whether the system would say a word in its context, by example and word.
+
+        Words of passages that are longer than it reads, or whose subwords cannot be tied to words,
+        are not there.
+        """
+        columns = load_decisions(self.context_changes, ("example", "word", "right"))
         places = zip(columns["example"].tolist(), columns["word"].tolist(), strict=True)
         return dict(zip(places, columns["right"].tolist(), strict=True))
 
+    @property
+    def left_out(self) -> int:
+        """How many examples have no contexts: see `number_of_example` and `is_right`."""
+        read = {example for example, _ in self.is_right} & self.number_of_example.keys()
+        return len(self.examples.examples) - len(read)
+
     @cached_property
-    def made(self) -> Stage:
+    def relevance_of_contexts(self) -> Stage:
         """The relevance of each context's words: `example`, `word`, `side` and a list."""
         # Golden: the word of the translation is what is explained, also where the system errs.
         relevance = self.job.relevance(GOLDEN, corpus=self.corpus, source_alone=True)
@@ -151,7 +164,11 @@ class SensitiveWords:
             columns: dict[str, list[object]] = {}
             for side in self.sides:
                 for context in self.contexts(side):
-                    relevances = by_number[self.number_of_example[context.example]]
+                    number = self.number_of_example[context.example]
+                    if number not in by_number:
+                        passage = f"{self.examples.name}, passage {context.example + 1}"
+                        raise XnmtError(f"{passage}: the relevance lacks its sentence, {number}")
+                    relevances = by_number[number]
                     row = {"example": context.example, "word": context.word, "side": side}
                     row_relevance = self._relevance(context, relevances).tolist()
                     for name, value in (row | {RELEVANCE: row_relevance}).items():
@@ -175,7 +192,7 @@ class SensitiveWords:
         split = self.texts.split(EVALUATED)
         index = split.index_of[relevances.number]
         passage = self.examples.examples[context.example].passage
-        of_target = _words(split.target, index, (len(split_words(passage.target)),))
+        of_target = split.target.current_words(index)
         steps = np.flatnonzero(of_target == context.word) - relevances.first
         side, scores_TS = (
             (split.source, relevances.source_TS)
@@ -183,7 +200,7 @@ class SensitiveWords:
             else (split.target, relevances.prefix_TT)
         )
         now = len(split_words(getattr(passage, context.side)))
-        words_S = _words(side, index, (*context.sizes, now))
+        words_S = count_through(side[index], side.words(index), (*context.sizes, now))
         read_S = (words_S >= 0) & (words_S < len(context.words))
         scores = scores_TS[steps]
         if not len(steps) or np.isnan(scores[:, read_S]).any():
@@ -210,7 +227,7 @@ class SensitiveWords:
         """
         contexts, scores = list(self.contexts(side)), dict[tuple[int, int], np.ndarray]()
         if name == RELEVANCE:
-            for row in read_table(self.made.path / "contexts.parquet").to_pylist():
+            for row in read_table(self.relevance_of_contexts.path / "contexts.parquet").to_pylist():
                 if row["side"] == side:
                     scores[row["example"], row["word"]] = np.array(row[RELEVANCE])
             scores = {place: s for place, s in scores.items() if not np.isnan(s).any()}
@@ -219,51 +236,25 @@ class SensitiveWords:
         else:
             for context in contexts:
                 same_X = context.same_X.astype(np.float64)
-                score_X = same_X if name == SAME_WORD else first_first(len(same_X))
-                scores[context.example, context.word] = score_X
-        rows = [
-            c for c in contexts if (c.example, c.word) in scores and distance in (None, c.distance)
-        ]
+                score_X = same_X if name == SAME_WORD else position_scores(len(same_X))
+                scores[context.place] = score_X
+        known = scores.keys() & self.is_right.keys()
+        rows = [c for c in contexts if c.place in known and distance in (None, c.distance)]
         if not rows:
-            raise NotApplicable("no passage with a context-sensitive word has a context")
+            raise NotApplicable("no passage that is read has a context-sensitive word in a context")
         sizes = [len(context.words) for context in rows]
         units = [self.examples.examples[context.example].unit for context in rows]
         words = MarkedWords(
             np.repeat(units, sizes),
             np.repeat(np.arange(len(rows)), sizes),
             np.concatenate([context.cue_X for context in rows]),
-            {name: np.concatenate([scores[c.example, c.word] for c in rows])},
+            {name: np.concatenate([scores[context.place] for context in rows])},
             np.repeat([side], sum(sizes)),
         )
-        # A word whose subwords cannot be tied to it is not known to be right.
-        return words, np.array([self.right.get((c.example, c.word), False) for c in rows])
+        return words, np.array([self.is_right[context.place] for context in rows])
 
 
 def find_distance(example: Example, side: str) -> int | None:
     """Return how many sentences back the nearest cue of a side is; None without one."""
     sentences = len(getattr(example.passage, f"{side}_context"))
     return min((sentences - place for place, _ in example.cues.get(side, ())), default=None)
-
-
-def _words(side: EncodedSide, index: int, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return the word of each id of a concatenation, counted through its last sentences, (S,).
-
-    `NO_WORD` in all that stands before these sentences, such as a prompt's examples, or behind.
-
-    Args:
-        side: the ids.
-        index: of the concatenation.
-        sizes: how many words each of the last sentences has, the current one last.
-    """
-    ids, words = side[index], side.words(index)
-    counted = np.full(len(ids), NO_WORD)
-    closed = np.flatnonzero(ids == EOS)[0]  # the current sentence; others may follow
-    separators = np.flatnonzero(ids[:closed] == SEPARATOR)
-    ends = [*separators, closed][-len(sizes) :]
-    starts = [0, *(separators + 1)][-len(sizes) :]
-    before = 0
-    for start, end, size in zip(starts, ends, sizes, strict=True):
-        part = words[start:end]
-        counted[start:end] = np.where(part >= 0, part + before, NO_WORD)
-        before += size
-    return counted

@@ -16,6 +16,7 @@ from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.suites.context.example import SENSITIVE, ExampleSet
 from xnmt_bench.corpora.suites.context.reading import OWN, find_examples
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.measuring.example_rows import describe_examples, further_of_suite, note_examples
 from xnmt_bench.measuring.measurement import EXPLAINED, Evidence, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import Column, Further, Key, Metric, count, hundredths, ratio
 from xnmt_bench.measuring.units import Bounds, Units
@@ -40,7 +41,7 @@ from xnmt_bench.pipeline.decision_table import Columns, load_decisions
 from xnmt_bench.pipeline.inputs import PECORE, InputFile
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import name_sentences
-from xnmt_bench.store import fingerprint
+from xnmt_bench.store import Stage, fingerprint
 
 three_digits = "{:.3f}".format
 WORDS, CUES = "context-sensitive words", "cues"  # the two steps
@@ -62,8 +63,8 @@ class Cues(Metric):
         suite: `corpus` (its own sets), `scat` or `disc_eval_mt`.
         data: the folder that holds `scat/` and `pecore/`.
         k: words of a context that `recall` counts.
-        threshold: a word is called context-sensitive so many standard deviations above the mean of
-            its sentence.
+        threshold: standard deviations above its sentence's mean from which a word is called
+            context-sensitive.
         sentences: of the suite, from the first; null for all.
     """
 
@@ -155,23 +156,24 @@ class Cues(Metric):
             for kind, input_file in files.items():
                 yield from self._of_file(kind, input_file, job.settings.seed)
             return
-        for suite in find_examples(self.suite, job.corpus, self.data):
+        for suite in find_examples(self.suite, job.corpus, self.data, f"metric.{self.name}"):
             examples = replace(suite, examples=suite.examples[: self.sentences])
             if not any(example.tags.get(SENSITIVE) for example in examples.examples):
                 problem = "no word is marked as context-sensitive"
                 raise XnmtError(f"metric.cues.suite={self.suite}: {problem}")
-            yield from self._of_words(job, examples)
-            yield from self._of_contexts(job, examples)
+            words = SensitiveWords(job, examples)
+            yield from self._of_words(words)
+            yield from self._of_contexts(words)
 
-    def _of_words(self, job: Job, examples: ExampleSet) -> Iterator[PlannedRow]:
+    def _of_words(self, words: SensitiveWords) -> Iterator[PlannedRow]:
         """Yield a row for each measure of how much the context changes words, and blind ones."""
-        words = SensitiveWords(job, examples)
+        job, examples = words.job, words.examples
         for name in (*MEASURES, RANDOM, POSITION):
             yield self.plan(
                 job,
                 partial(self._words_evidence, words, name),
-                lambda: [words.changes],
-                partial(_further, job, examples, name in (RANDOM, POSITION)),
+                lambda: [words.context_changes],
+                partial(_further, words, name in (RANDOM, POSITION)),
                 of_corpus=False,
                 corpus=examples.name,
                 lang_pair=examples.lang_pair,
@@ -183,17 +185,18 @@ class Cues(Metric):
             )
 
     def _words_evidence(self, of_set: SensitiveWords, name: str) -> Evidence:
-        job, examples, stage = of_set.job, of_set.examples, of_set.changes
+        job, examples, stage = of_set.job, of_set.examples, of_set.context_changes
         words = mark_words(examples, load_decisions(stage))
         score_N = {**words.scores, **blind_scores(words, job.settings.seed)}[name]
-        units = rank_words(_test_set(examples), words, score_N, self.threshold)
+        units = rank_words(examples.test_set, words, score_N, self.threshold)
         settings = {"threshold": self.threshold, "test sentences": name_sentences(units.number_U)}
-        facts = _facts(job, examples, len(examples.examples) - len({*words.list_N.tolist()}))
+        left_out = len(examples.examples) - len({*words.list_N.tolist()})
+        facts = describe_examples(job, examples, left_out)
         return Evidence(units, {"changes": stage.fingerprint}, facts, settings=settings)
 
-    def _of_contexts(self, job: Job, examples: ExampleSet) -> Iterator[PlannedRow]:
+    def _of_contexts(self, words: SensitiveWords) -> Iterator[PlannedRow]:
         """Yield a row for each side that is read: the explainer's, and blind ones."""
-        words = SensitiveWords(job, examples)
+        job, examples = words.job, words.examples
         sides = SIDES if job.system.context.target else SIDES[:1]
         for side, name in product(sides, (RELEVANCE, SAME_WORD, POSITION)):
             explained = name == RELEVANCE
@@ -206,8 +209,8 @@ class Cues(Metric):
                 yield self.plan(
                     job,
                     partial(self._context_evidence, words, side, name, distance),
-                    (lambda: [words.changes, words.made]) if explained else lambda: [words.changes],
-                    partial(_further, job, examples, not explained),
+                    partial(_stages, words, explained),
+                    partial(_further, words, not explained),
                     explained=explained,
                     of_corpus=False,
                     corpus=examples.name,
@@ -224,13 +227,13 @@ class Cues(Metric):
         if side not in words.sides:
             raise NotApplicable(f"the system reads no context on the {side} side")
         examples, (marked, right_L) = words.examples, words.marked(side, name, distance)
-        units = rank_cues(_test_set(examples), marked, marked.scores[name], self.k, right_L)
-        made_by = {"changes": words.changes.fingerprint}
-        made_by |= {"relevance": words.made.fingerprint} if name == RELEVANCE else {}
+        units = rank_cues(examples.test_set, marked, marked.scores[name], self.k, right_L)
+        made_by = {"changes": words.context_changes.fingerprint}
+        if name == RELEVANCE:
+            made_by["relevance"] = words.relevance_of_contexts.fingerprint
         # Fewer may be explained than there are (rules.test_sentences).
         settings = {"k of recall": self.k, EXPLAINED: name_sentences(units.number_U)}
-        left_out = len(examples.examples) - len(words.number_of_example)
-        facts = _facts(words.job, examples, left_out)
+        facts = describe_examples(words.job, examples, words.left_out)
         return Evidence(units, made_by, facts, settings=settings)
 
     def _of_file(self, kind: str, input_file: InputFile, seed: int) -> Iterator[PlannedRow]:
@@ -297,16 +300,7 @@ class Cues(Metric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return which systems read no context, and what was left out."""
-        notes = []
-        for row in (s for s in scored if s.measurement.ok):
-            facts, name = row.measurement.facts.of_metric, row.row["nmt"]
-            if not facts.get("reads_context", True):
-                notes.append(f"{name} reads no context, so no word of it depends on one.")
-            if left_out := facts.get("left_out"):
-                why = "are longer than the system reads, or their subwords cannot be tied to words"
-                notes.append(f"{name}: {left_out:,} passages {why}, and are left out.")
-            notes += facts.get("remarks", [])
-        return list(dict.fromkeys(notes))
+        return note_examples(scored)
 
 
 def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
@@ -334,26 +328,14 @@ def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
     )
 
 
-def _test_set(examples: ExampleSet) -> str:
-    return f"{examples.lang_pair} {examples.name} {examples.fingerprint}"
+def _stages(words: SensitiveWords, explained: bool) -> list[Stage]:
+    return [words.context_changes, *([words.relevance_of_contexts] if explained else [])]
 
 
-def _facts(job: Job, examples: ExampleSet, left_out: int) -> dict[str, Any]:
-    return {
-        "generated": examples.generated,
-        "reads_context": bool(job.system.context.sentences),
-        "left_out": left_out,
-        "remarks": list(examples.remarks),
-    }
-
-
-def _further(job: Job, examples: ExampleSet, blind: bool) -> Further:
+def _further(words: SensitiveWords, blind: bool) -> Further:
     """Return what a suite adds to its rows."""
-    pairs = [(example.passage.source, example.passage.target) for example in examples.examples]
-    facts: dict[str, Any] = {"doubts": job.doubts_of(pairs)}
     # Of an explainer's own row the explainer says whether it is blind.
-    facts |= {"blind": True} if blind else {}
-    return Further(content={"suite": examples.fingerprint}, facts=facts)
+    return further_of_suite(words.job, words.examples, **({"blind": True} if blind else {}))
 
 
 def _name_words(words: MarkedWords) -> str:

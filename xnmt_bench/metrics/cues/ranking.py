@@ -57,20 +57,22 @@ def rank_cues(
         words: of contexts.
         score_N: by which they are ranked.
         k: first words that recall counts.
-        right_L: whether the word that needs each context is right, where that is known.
+        right_L: whether the word that needs each context is right, by the numbers of lists; not
+            given where that is unknown.
 
     Raises:
         NotApplicable: no context is left.
     """
     units, numbers = [], []
-    for number, rows in enumerate(lists_of(words)):
+    for rows in lists_of(words):
         score_X, marked_X = score_N[rows], words.marked_N[rows]
         if not marked_X.any() or marked_X.all():
             continue
         units.append(words.unit_N[rows][0])
         context = judge_context(score_X, marked_X, k)
         if right_L is not None:
-            right = float(right_L[number])
+            # By its number, since a context without words is no list.
+            right = float(right_L[words.list_N[rows][0]])
             context |= {"right": right, "precision_right": right * context["average_precision"]}
         numbers.append(context)
     if not units:
@@ -93,12 +95,12 @@ def judge_context(score_X: np.ndarray, marked_X: np.ndarray, k: int) -> dict[str
 
 def blind_scores(words: MarkedWords, seed: int) -> dict[str, np.ndarray]:
     """Return scores that ask no model, (N,): drawn at random, and the first words first."""
-    position_N = np.concatenate([first_first(len(rows)) for rows in lists_of(words)])
+    position_N = np.concatenate([position_scores(len(rows)) for rows in lists_of(words)])
     drawn_N = np.random.default_rng(seed).random(len(words.list_N))
     return {RANDOM: drawn_N, POSITION: position_N}
 
 
-def first_first(count: int) -> np.ndarray:
+def position_scores(count: int) -> np.ndarray:
     """Return scores of so many words, of which the first has the greatest, (X,)."""
     return np.arange(count, 0, -1, dtype=np.float64)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from xnmt_bench.corpora.formats.pecore import LANG_PAIR
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.context.example import SENSITIVE, Example, ExampleSet
 from xnmt_bench.corpora.suites.context.tags import CUE, PRONOUN, parse_tags
 from xnmt_bench.corpora.text import csv_rows
 from xnmt_bench.errors import DataError
 
-LANG_PAIR = "en-fr"
 FOLDER, FILES = "pecore/processed_examples", "disc_eval_mt-anaphora-*.tsv*"
 COLUMNS = (
     *("source_current_tagged", "gold_target_current_tagged"),

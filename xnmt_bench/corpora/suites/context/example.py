@@ -50,6 +50,11 @@ class ExampleSet:
     generated: bool = False
     remarks: Sequence[str] = ()
 
+    @property
+    def test_set(self) -> str:
+        """What a unit's number counts in."""
+        return f"{self.lang_pair} {self.name} {self.fingerprint}"
+
     @cached_property
     def fingerprint(self) -> str:
         """Of everything that it says."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from xnmt_bench.corpora.formats.pecore import LANG_PAIR
 from xnmt_bench.corpora.sentence import Corpus, lang_pair, languages
 from xnmt_bench.corpora.suites.context.disc_eval_mt import read_disc_eval_mt
 from xnmt_bench.corpora.suites.context.documents import read_documents
 from xnmt_bench.corpora.suites.context.example import ExampleSet
-from xnmt_bench.corpora.suites.context.scat import LANG_PAIR, read_scat
+from xnmt_bench.corpora.suites.context.scat import read_scat
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.registry import unknown
 
@@ -17,7 +18,7 @@ DOCUMENTS, OWN, SCAT, DISC_EVAL_MT = "documents", "corpus", "scat", "disc_eval_m
 PUBLISHED = (SCAT, DISC_EVAL_MT)  # both English to French
 
 
-def find_examples(suite: str, corpus: Corpus, data: str | None = None) -> list[ExampleSet]:
+def find_examples(suite: str, corpus: Corpus, data: str | None, option: str) -> list[ExampleSet]:
     """Return the sets of a suite, as a corpus's sentences are written.
 
     Args:
@@ -25,6 +26,7 @@ def find_examples(suite: str, corpus: Corpus, data: str | None = None) -> list[E
             own sets), `scat` or `disc_eval_mt`.
         corpus: what a system translates.
         data: the folder that holds `scat/` and `pecore/`.
+        option: of the configuration that has `suite` and `data`, such as `metric.cues`.
 
     Raises:
         DataError: a file is missing, or not in its format.
@@ -38,14 +40,17 @@ def find_examples(suite: str, corpus: Corpus, data: str | None = None) -> list[E
         sets = corpus.cued("test")
         if not sets:
             names = " or ".join(PUBLISHED)
-            raise XnmtError(f"corpus {corpus.name} has no sets with cues; name {names}")
+            raise XnmtError(
+                f"corpus {corpus.name} has no sets with cues; name {names} ({option}.suite)"
+            )
     elif suite not in PUBLISHED:
-        raise XnmtError(unknown("suite", suite, (DOCUMENTS, OWN, *PUBLISHED)))
+        raise XnmtError(f"{option}.suite: {unknown('suite', suite, (DOCUMENTS, OWN, *PUBLISHED))}")
     elif lang_pair(corpus) != LANG_PAIR:
         problem = f"{suite} is {LANG_PAIR}, but the system translates {lang_pair(corpus)}"
-        raise XnmtError(problem)
+        raise XnmtError(f"{option}.suite: {problem}")
     elif data is None:
-        raise XnmtError(f"suite={suite}: name the folder that holds scat/ and pecore/ (data=DIR)")
+        problem = f"name the folder that holds scat/ and pecore/ ({option}.data=DIR)"
+        raise XnmtError(f"{option}.suite={suite}: {problem}")
     else:
         write = (partial(corpus.words, language=language) for language in languages(corpus))
         if suite == SCAT:

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from xnmt_bench.corpora.formats.pecore import LANG_PAIR
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.suites.context.example import SENSITIVE, Example, ExampleSet
 from xnmt_bench.corpora.suites.context.tags import CUE, PRONOUN, parse_tags
-from xnmt_bench.corpora.text import text_lines
+from xnmt_bench.corpora.text import plain_or_packed, text_lines
 from xnmt_bench.errors import DataError
 
-LANG_PAIR = "en-fr"
 FILES = ("en", "fr", "context.en", "context.fr")
 
 
@@ -36,7 +36,7 @@ def read_scat(
     Raises:
         DataError: a file is missing, the files have unlike numbers of lines, or no row is left.
     """
-    paths = [existing(folder / f"highlighted.test.{name}") for name in FILES]
+    paths = [plain_or_packed(folder / f"highlighted.test.{name}") for name in FILES]
     lines = [[text for _, text in text_lines(path)] for path in paths]
     short = min(range(len(FILES)), key=lambda n: len(lines[n]))
     longest = max(map(len, lines))
@@ -74,9 +74,3 @@ def read_scat(
     if not any(example.cues["source"] or example.cues["target"] for example in examples):
         raise DataError(paths[3], None, "no <hon>..<hoff> tag in any context")
     return [ExampleSet("scat", LANG_PAIR, examples, remarks=remarks)]
-
-
-def existing(path: Path) -> Path:
-    """Return a file, plain or gzip."""
-    packed = path.with_name(f"{path.name}.gz")
-    return packed if packed.is_file() else path

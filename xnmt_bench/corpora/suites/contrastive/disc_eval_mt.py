@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from xnmt_bench.corpora.formats.pecore import LANG_PAIR
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group, Variant, checked
-from xnmt_bench.corpora.text import json_at, text_lines
+from xnmt_bench.corpora.text import json_at, plain_or_packed, text_lines
 from xnmt_bench.errors import DataError
 
-NAME, LANG_PAIR = "disc_eval_mt", "en-fr"
+NAME = "disc_eval_mt"
 PARTS = ("anaphora", "lexical-choice")
 TRUE = ("correct", "semi-correct")
 
@@ -28,12 +29,10 @@ def read_disc_eval_mt(folder: Path) -> list[ContrastiveSet]:
     Raises:
         DataError: a file is missing, or not in its format.
     """
-    return [_read(folder / f"{part}.json", part) for part in PARTS]
+    return [_read(plain_or_packed(folder / f"{part}.json"), part) for part in PARTS]
 
 
-def _read(plain: Path, part: str) -> ContrastiveSet:
-    packed = plain.with_name(f"{plain.name}.gz")
-    path = packed if packed.is_file() else plain
+def _read(path: Path, part: str) -> ContrastiveSet:
     records = json_at(path, 1, "\n".join(text for _, text in text_lines(path)))
     if not isinstance(records, dict):
         raise DataError(path, None, "expected an object of examples")
@@ -42,7 +41,7 @@ def _read(plain: Path, part: str) -> ContrastiveSet:
         try:
             for source, translations in _pairs(record):
                 groups.append(_group(f"{part} {number}", source, translations))
-        except (KeyError, TypeError, ValueError, StopIteration) as error:
+        except (KeyError, TypeError, ValueError) as error:
             problem = f"the field {error} is missing" if isinstance(error, KeyError) else error
             raise DataError(path, None, f"example {number}: {problem}") from None
     return ContrastiveSet(f"{NAME} {part}", LANG_PAIR, groups)

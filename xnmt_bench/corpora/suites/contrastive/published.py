@@ -21,7 +21,7 @@ from xnmt_bench.corpora.suites.contrastive.group import (
     Variant,
     checked,
 )
-from xnmt_bench.corpora.text import json_at, text_lines
+from xnmt_bench.corpora.text import json_at, plain_or_packed, text_lines
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import COUNT, parse_count
@@ -254,7 +254,7 @@ def _table(folder: Path) -> Iterator[_GroupRow]:
 
 
 def _of_json(folder: Path) -> Iterator[_GroupRow]:
-    path = _existing(folder / "contrapro.json")
+    path = plain_or_packed(folder / "contrapro.json")
     first = 0
     for number, group in enumerate(groups_of(path, records_of(path), _contrapro_group)):
         size = len(group.variants)
@@ -341,17 +341,11 @@ def _contrapro_group(record: dict[str, Any]) -> Group:
     )
 
 
-def _existing(path: Path) -> Path:
-    """Return a file, plain or gzip."""
-    packed = path.with_name(f"{path.name}.gz")
-    return packed if packed.is_file() else path
-
-
 def _files(folder: Path, suffix: str, language: str) -> list[Path]:
     """Return the files of the set of one name, in the folder and in those within it."""
     name = f"contrapro.{suffix}.{language}"
     places = [folder, *sorted(p for p in folder.glob("*") if p.is_dir())]
-    return [path for place in places if (path := _existing(place / name)).is_file()]
+    return [path for place in places if (path := plain_or_packed(place / name)).is_file()]
 
 
 def _lines(path: Path) -> list[str]:

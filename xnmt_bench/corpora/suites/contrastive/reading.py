@@ -19,7 +19,7 @@ from xnmt_bench.corpora.suites.contrastive.published import (
     pair_of_records,
     records_of,
 )
-from xnmt_bench.corpora.text import present
+from xnmt_bench.corpora.text import plain_or_packed, present
 from xnmt_bench.errors import DataError, XnmtError
 
 # The published sets by name, each in a folder of that name. ContraPro is only for the test.
@@ -124,7 +124,8 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
             return read_disc_eval_mt(folder)
         if name == "contrapro":
             return [from_folder(folder, pair)]
-        return [_read_json(_packed(folder / part), pair or VOITA_PAIR) for part in VOITA[split]]
+        paths = [plain_or_packed(folder / f"{part}.json") for part in VOITA[split]]
+        return [_read_json(path, pair or VOITA_PAIR) for path in paths]
     path = Path(name)
     if path.is_dir() or path.name == "groups.tsv":
         return [from_folder(path if path.is_dir() else path.parent, pair)]
@@ -132,12 +133,6 @@ def read_sets(name: str, data: str | None = None, split: Split = "test") -> list
     if ".jsonl" in path.suffixes:
         return read_plain(path, pair)
     return [_read_json(path, pair)]
-
-
-def _packed(stem: Path) -> Path:
-    """Return a JSON file, plain or gzip."""
-    plain = stem.with_suffix(".json")
-    return plain if plain.is_file() else stem.with_suffix(".json.gz")
 
 
 def _read_json(path: Path, pair: str | None) -> ContrastiveSet:
