@@ -12,7 +12,11 @@ from xnmt_bench.measuring.units import Units
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_units_are_those_that_were_written_down(name, workplace):
-    """Another processor rounds otherwise, but moves no number by more than 1e-5 of it."""
+    """Another processor rounds otherwise, but moves no number by more than 1e-5 of it.
+
+    A rank correlation alone jumps, where two words change their places that are equal but for
+    rounding: by some hundredths of a sum of 70.
+    """
     expected = json.loads(golden_units.GOLDEN.read_text(encoding="utf-8"))[name]
     measured = golden_units.digest_rows(name, workplace)
     assert list(measured) == list(expected)
@@ -20,7 +24,10 @@ def test_units_are_those_that_were_written_down(name, workplace):
         if columns == golden_units.NOT_APPLICABLE:
             assert measured[row] == columns, row
         else:
-            assert measured[row] == pytest.approx(columns, rel=1e-4, abs=1e-4), row
+            assert list(measured[row]) == list(columns), row
+            for column, value in columns.items():
+                least = 0.1 if column.startswith("rank ") else 1e-4
+                assert measured[row][column] == pytest.approx(value, rel=1e-4, abs=least), row
 
 
 def test_a_digest_depends_on_each_value_and_on_the_order():

@@ -192,7 +192,7 @@ def test_references_are_notes_and_generated_data_is_called_so():
         "which no rule can help." in notes
     )
     assert f"{where}: PPL 1.50 for nmt: the NMT model's own, with its whole context." in notes
-    assert not any("generated" in note for note in summarise([row(corpus="multi30k")]).notes)
+    assert not any("generated data" in note for note in summarise([row(corpus="multi30k")]).notes)
 
 
 def test_a_reference_of_another_scenario_says_so():
