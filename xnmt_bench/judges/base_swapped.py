@@ -32,7 +32,7 @@ class BaseSwapped(BaseTuned):
 
     name = "base_swapped"
     heading = "Base, swapped"
-    seen = "10 of 10"
+    twins_followed = "10 of 10"
     cannot_see = "what words do only in the company that exchanging them breaks up"
     place = 12
 

@@ -44,7 +44,7 @@ class BaseTuned(Judge):
 
     name = "base_tuned"
     heading = "Base, tuned"
-    seen = "10 of 10"
+    twins_followed = "10 of 10"
     place = 10
     precedence = 0
     learns_from = "random words"

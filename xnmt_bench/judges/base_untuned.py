@@ -28,7 +28,7 @@ class Base(Judge):
     name = "base"
     papers = ("li2020",)
     heading = "Base"
-    seen = "10 of 10"
+    twins_followed = "10 of 10"
     place = 0
     precedence = 0
     cannot_see = (

@@ -46,7 +46,7 @@ class EvalXStates(BaseTuned):
     name = "evalx_states"
     papers = ("jethani2021",)
     heading = "EVAL-X, states"
-    seen = ""
+    twins_followed = ""
     cannot_see = (
         "what the system does with its usual input, and what its states hold but a small "
         "network does not read off them"

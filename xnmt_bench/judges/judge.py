@@ -54,8 +54,8 @@ class Judge(Lazy, ABC):
         result_columns: results that its rows have besides those of every judge.
         csv_only: names of its rows that tables leave out.
         cannot_see: what it cannot see of a system, in words for readers.
-        seen: in how many pairs of generated twins, taught on ordinary text, it followed the system
-            (docs/recorded/trial.md), such as `10 of 10`; empty where that is not known.
+        twins_followed: in how many pairs of generated twins, taught on ordinary text, it followed
+            the system (docs/recorded/trial.md), such as `10 of 10`; empty where not known.
         version: raise it when the same recipe gives other log-likelihoods.
         papers: where it was published: keys of `references.bib`, or BibTeX entries.
     """
@@ -71,7 +71,7 @@ class Judge(Lazy, ABC):
     result_columns: ClassVar[Sequence[Column]] = ()
     csv_only: ClassVar[Sequence[str]] = ()
     cannot_see: ClassVar[str] = ""
-    seen: ClassVar[str] = ""
+    twins_followed: ClassVar[str] = ""
     papers: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[int] = 1
 

@@ -23,7 +23,7 @@ class Own(RuleProxy):
     name = "own"
     papers = ("li2020",)
     heading = "own proxy"
-    seen = "0 of 10"
+    twins_followed = "0 of 10"
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "
         "may use either; and it reads a code off the choice of words"

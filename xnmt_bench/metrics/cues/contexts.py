@@ -238,8 +238,8 @@ class SensitiveWords:
                 same_X = context.same_X.astype(np.float64)
                 score_X = same_X if name == SAME_WORD else position_scores(len(same_X))
                 scores[context.place] = score_X
-        known = scores.keys() & self.is_right.keys()
-        rows = [c for c in contexts if c.place in known and distance in (None, c.distance)]
+        scored_places = scores.keys() & self.is_right.keys()
+        rows = [c for c in contexts if c.place in scored_places and distance in (None, c.distance)]
         if not rows:
             raise NotApplicable("no passage that is read has a context-sensitive word in a context")
         sizes = [len(context.words) for context in rows]

@@ -71,7 +71,7 @@ def rank_cues(
         units.append(words.unit_N[rows][0])
         context = judge_context(score_X, marked_X, k)
         if right_L is not None:
-            # By its number, since a context without words is no list.
+            # By its number: a context without words has no list.
             right = float(right_L[words.list_N[rows][0]])
             context |= {"right": right, "precision_right": right * context["average_precision"]}
         numbers.append(context)

@@ -290,8 +290,9 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     """Return a note on which judges were shown to see what a system uses, if any was tried."""
     installed, trials = entries("judges"), dict[str, str]()
     for m in rows:
-        if (name := m.facts.judge) in installed and (seen := load("judges", name).seen):
-            trials.setdefault(m.facts.pivot["heading"], seen)
+        name = m.facts.judge
+        if name in installed and (followed := load("judges", name).twins_followed):
+            trials.setdefault(m.facts.pivot["heading"], followed)
     if not trials:
         return []
     each = "; ".join(f"{heading} in {pairs}" for heading, pairs in trials.items())
