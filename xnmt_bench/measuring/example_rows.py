@@ -25,7 +25,7 @@ def further_of_suite(job: Job, examples: ExampleSet, **facts: Any) -> Further:
 
 
 def describe_examples(job: Job, examples: ExampleSet, left_out: int) -> dict[str, Any]:
-    """Return the facts of a row of examples, `left_out` of which it is not of."""
+    """Return the facts of a row of examples; it lacks as many of them as `left_out` says."""
     context = job.system.context
     return {
         "generated": examples.generated,
@@ -39,7 +39,7 @@ def note_examples(scored: Sequence[ScoredRow]) -> list[str]:
     """Return which systems read no context, and what was left out.
 
     Args:
-        scored: rows with the facts of `describe_examples`; rows of files have none.
+        scored: rows with the facts of `describe_examples`; rows of files lack them.
     """
     notes = []
     for row in (s for s in scored if s.measurement.ok):
