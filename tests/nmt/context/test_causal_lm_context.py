@@ -7,6 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from support.huggingface_models import add_separator
 from support.language_models import EXAMPLES, TEMPLATE, build
+from support.translations import translate_behind_contexts
 from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import BOS, PAD, SEPARATOR
@@ -97,14 +98,9 @@ def test_words_of_the_context_have_columns(opened):
 
 def test_translations_do_not_depend_on_the_other_contexts_of_the_batch(opened):
     model, _ = opened
-    pairs = [passage.encode(*model.vocabularies) for passage in PASSAGES[1:]]
-    sources, targets = zip(*pairs, strict=True)
-    prefixes = [y[: len(y) - y[::-1].index(SEPARATOR)] for y in targets]
-    assert len({*map(len, prefixes)}) == 2
     for beam in (1, 2):
-        together = translate(model, sources, beam, prefixes)
-        alone = [translate(model, [x], beam, [y]) for x, y in zip(sources, prefixes, strict=True)]
-        assert together == [translation for [translation] in alone]
+        together, alone = translate_behind_contexts(model, PASSAGES[1:], beam)
+        assert together == alone
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from transformers import AutoTokenizer
 
 from support.configurations import configure
 from support.huggingface_models import READER, add_separator, build
+from support.translations import translate_behind_contexts
 from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, SEPARATOR, UNK
@@ -112,14 +113,11 @@ def test_a_translation_goes_on_from_the_context(opened, texts):
 
 def test_translations_do_not_depend_on_the_other_contexts_of_the_batch(opened, texts):
     model, _ = opened
-    pairs = [passage_of(texts, count).encode(*model.vocabularies) for count in (1, 2)]
-    sources, targets = zip(*pairs, strict=True)
-    prefixes = [y[: len(y) - y[::-1].index(SEPARATOR)] for y in targets]
-    assert len({*map(len, prefixes)}) == 2
     for beam in (1, 2):
-        together = translate(model, sources, beam, prefixes)
-        alone = [translate(model, [x], beam, [y]) for x, y in zip(sources, prefixes, strict=True)]
-        assert together == [translation for [translation] in alone]
+        together, alone = translate_behind_contexts(
+            model, [passage_of(texts, count) for count in (1, 2)], beam
+        )
+        assert together == alone
 
 
 def test_words_of_the_context_have_columns(opened, texts):
