@@ -77,6 +77,7 @@ device: install ## run the tests that need a GPU on a stand-in for one (needs a 
 	$(BIN)/pip install --quiet ninja
 	$(ON_STAND_IN) $(BIN)/python -c "from xnmt_bench.device import KINDS; assert 'stand_in' in KINDS"
 	$(ON_STAND_IN) $(BIN)/python -m pytest tests/test_device.py -k 'gpu_gives or on_a_gpu'
+	$(ON_STAND_IN) $(BIN)/python benchmarks/accelerator.py --device stand_in --sentences 3 --few 2 --width 16
 
 lint: install ## ruff and mypy
 	$(BIN)/ruff check .

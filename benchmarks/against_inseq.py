@@ -24,7 +24,8 @@ with a TypeError under transformers 5, so that this method needs an environment 
 pieces of the given files, whose first pairs of 15 to 40 subwords a side are explained; without
 files, pairs of the toy corpus of whatever length.
 
-Seconds are processor time, so that other processes of the machine disturb less; *of peak* is the
+Seconds are processor time, so that other processes of the machine disturb less, or the clock's with
+`--device cuda`, where methods that are defined otherwise are not compared; *of peak* is the
 share of its matrix products' speed, measured before and after, that this project's products reach.
 """
 
@@ -33,7 +34,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ import inseq
 import numpy as np
 import torch
 import transformers
-from extraction import Operations, matmul_peak, read_pairs
+from extraction import Operations, matmul_peak, read_pairs, seconds
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -56,9 +56,9 @@ from support.huggingface_models import (
 )
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.subwords import EOS
+from xnmt_bench.device import CPU, find_device, move
 from xnmt_bench.explainers.base import follow
 from xnmt_bench.nmt.base import NMTModel
-from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.registry import load_explainer
 
@@ -136,21 +136,21 @@ def ours(model: NMTModel, name: str, pairs: Pairs, size: int) -> Scores:
     explainer, found = load_explainer(name), []
     for start in range(0, len(pairs), size):
         ids = [ids_of(model, pair) for pair in pairs[start : start + size]]
-        batch = Batch.collate(ids)
+        batch = model.collate(ids)
         batch = (
             follow(model, batch, True)[0] if explainer.attends else batch.labelled(batch.target_BT)
         )
         relevance = explainer.relevance(model, batch)
         for row, (x, y) in enumerate(ids):
-            found.append((relevance.source_BTS[row, : len(y), : len(x)],
-                          relevance.prefix_BTT[row, : len(y), : len(y)]))  # fmt: skip
+            found.append((relevance.source_BTS[row, : len(y), : len(x)].cpu(),
+                          relevance.prefix_BTT[row, : len(y), : len(y)].cpu()))  # fmt: skip
     return found
 
 
 def labelled(model: NMTModel, pairs: Pairs, size: int) -> Scores:
     """The pass that all explainers share, which explains nothing."""
     for start in range(0, len(pairs), size):
-        follow(model, Batch.collate([ids_of(model, pair) for pair in pairs[start : start + size]]))
+        follow(model, model.collate([ids_of(model, pair) for pair in pairs[start : start + size]]))
     return []
 
 
@@ -316,9 +316,10 @@ def timed(work: Callable[[Pairs], Scores], inner: torch.nn.Module, pairs: Pairs)
     """Explains pairs, after one that does not count."""
     work(WARM_UP)
     with counted(inner) as positions:
-        start = time.process_time()
+        device = next(inner.parameters()).device
+        start = seconds(device)
         scores = work(pairs)
-        return Run((time.process_time() - start) / len(pairs), positions, scores)
+        return Run((seconds(device) - start) / len(pairs), positions, scores)
 
 
 def gflop(work: Callable[[Pairs], Scores], pairs: Pairs) -> float:
@@ -352,14 +353,16 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
     """Both tools, method by method."""
     model = open_huggingface(str(folder), arguments.family, **READER[arguments.family])
     languages = {"src_lang": "en", "tgt_lang": "de"} if arguments.family == "m2m100" else {}
-    peer = inseq.load_model(str(folder), "saliency", tokenizer_kwargs=languages)
+    device = find_device(arguments.device)
+    move(model, device)
+    peer = inseq.load_model(str(folder), "saliency", tokenizer_kwargs=languages, device=str(device))
     pairs = explained_pairs(model, arguments)
     if not pairs:
         raise SystemExit(f"no pair has {LENGTHS[0]} to {LENGTHS[-1]} subwords a side")
     frame = (len(model.before_source), len(model.before_target))
+    clock = "processor time, one thread" if device == CPU else f"those of {device}"
     print(f"{arguments.family} of {arguments.size} size; {described(model, pairs)}; "
-          f"{arguments.batch} at once; "
-          "seconds a pair are processor time, one thread")  # fmt: skip
+          f"{arguments.batch} at once; seconds a pair are {clock}")  # fmt: skip
     once = timed(lambda some: labelled(model, some, arguments.batch), model.model, pairs).seconds
     print(f"labels and their probabilities, once for all but attention: {once:.4f} s a pair")
     print(f"{'method':41}{'here s':>9}{'inseq s':>9}{'ratio':>8}{'of peak, GFLOP/s':>18}"
@@ -373,14 +376,17 @@ def compare(folder: Path, arguments: argparse.Namespace) -> None:
         def there(some: Pairs, name: str = name) -> Scores:
             return theirs(peer, name, some, arguments.batch, frame)
 
-        peak = matmul_peak()
+        peak = matmul_peak(device)
         mine = timed(here, model.model, pairs)
-        peak = max(peak, matmul_peak())  # what disturbed one of them may have spared the other
+        peak = max(
+            peak, matmul_peak(device)
+        )  # what disturbed one of them may have spared the other
         share = gflop(here, pairs) / mine.seconds / peak
         other = timed(there, peer.model, pairs)
         a, b = mine.positions, other.positions
         # Of the base size the loop over points would cost as much as inseq does.
-        compared = name != "integrated_gradients" or arguments.size == "small"
+        compared = name not in THEIR_WAY or device == CPU
+        compared &= name != "integrated_gradients" or arguments.size == "small"
         scores = mine.scores
         if name in THEIR_WAY and compared:
             scores = THEIR_WAY[name](model, pairs)
@@ -402,6 +408,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--target", help="their targets")
     parser.add_argument("--sentences", type=int, default=None, help="8 of the base size, else 24")
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--device", default="cpu", help="as in the configuration")
     parser.add_argument("--width", type=int, default=128, help="of the small size")
     covered = ",".join(name for name in METHODS if name not in OLDER)
     parser.add_argument("--methods", help="some of " + ",".join(METHODS), default=covered)

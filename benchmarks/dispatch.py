@@ -21,8 +21,10 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +39,13 @@ from proxies.base import Proxy, Vocabulary
 from proxies.fn import FN
 from proxies.rn import RN
 from proxies.sa import SA
-from support.dispatched import Count, count
+from support.dispatched import count
 from support.huggingface_models import READER, build_base
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
+from xnmt_bench.device import CPU, device_of
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.metric import SHARD as REPLACED
@@ -64,6 +67,7 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.loading import build_model
+from xnmt_bench.pipeline.decision_table import TOGETHER
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules.extract import ExtractionOptions, extract, label
 from xnmt_bench.rules.table import Rules
@@ -76,6 +80,7 @@ EXPLAINERS = {  # operations a sentence that are aimed at
 }
 FEW = {"shapley": {"permutations": 3}, "lime": {"samples": 50}}  # of 20 and of 200 by default
 METRIC, TRANSLATION, STEP = 20, 20, 60
+ROBUSTNESS = "robustness, each change"
 PIECES = 4000
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
 SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
@@ -84,20 +89,20 @@ STEPS, BATCH, WORDS, K = 5, 64, 100, 1  # of a training; its rules have K words 
 
 
 @dataclass(frozen=True)
-class Row:
-    """Counted work.
+class Work:
+    """Work that is counted or timed.
 
     Attributes:
         name: of it.
         aim: operations of each.
-        items: how many sentences it is of, or steps of a training.
-        count: what they dispatched.
+        items: how many sentences it is of, each change of the model anew, or steps of a training.
+        run: does it.
     """
 
     name: str
     aim: int
     items: int
-    count: Count
+    run: Callable[[], object]
 
 
 def train_pieces(pairs: list[tuple[str, str]], folder: Path) -> list[SentencePiece]:
@@ -113,13 +118,13 @@ def make_transformer(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
     return build_model("transformer", sizes, *train_pieces(pairs, folder))
 
 
-def make_m2m100(pairs: list[tuple[str, str]], folder: Path) -> NMTModel:
-    """Return an M2M100 of the base size, but of 16 dimensions."""
-    build_base(folder, [text for pair in pairs for text in pair], width=16)
+def make_m2m100(pairs: list[tuple[str, str]], folder: Path, width: int = 16) -> NMTModel:
+    """Return an M2M100 of the base size, but for its dimensions."""
+    build_base(folder, [text for pair in pairs for text in pair], width=width)
     return open_huggingface(str(folder), "m2m100", **READER["m2m100"])
 
 
-COLUMNS = "work", "sentences or steps", "operations of each", "waits", "aim", "met"
+COLUMNS = "work", "times", "operations of each", "waits", "aim", "met"
 MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
 
 
@@ -191,10 +196,10 @@ def explain_changed(model: NMTModel, split: EncodedSplit, folder: Path) -> None:
         )
 
 
-def measure(
+def list_work(
     model: NMTModel, split: EncodedSplit, pairs: list[tuple[str, str]], folder: Path
-) -> Iterator[Row]:
-    """Yield what each explainer, metric and search dispatches.
+) -> Iterator[Work]:
+    """Yield the work of explainers, metrics and search, each to be run before the next.
 
     Args:
         model: the system.
@@ -204,56 +209,56 @@ def measure(
     """
     sentences = len(split)
     for name, aim in EXPLAINERS.items():
-        yield Row(name, aim, sentences, count(lambda: explain(model, split, name, folder)))  # noqa: B023
-    decisions = list_decisions(split)
-    rules = draw_rules(decisions)
-    scored = count(lambda: base_log_likelihoods(model, split, rules))
-    yield Row("Base", METRIC, sentences, scored)
-    few = min(sentences, ERASED)
-    yield Row("erasure, whole curves", METRIC, few, count(lambda: erase_all(model, split, few)))
-    few = min(sentences, SAMPLED)
-    yield Row("infidelity", METRIC, few, count(lambda: sample(model, split, few)))
-    few = min(sentences, SOFTENED)
-    yield Row("soft erasure", METRIC, few, count(lambda: soften(model, split, few)))
-    few = min(sentences, REPLACED)
-    yield Row("causes", METRIC, few, count(lambda: replace_words(model, pairs[:few])))
+        yield Work(name, aim, sentences, partial(explain, model, split, name, folder))
+    rules = draw_rules(list_decisions(split))
+    yield Work("Base", METRIC, sentences, partial(base_log_likelihoods, model, split, rules))
+    for name, shard, run in (
+        ("erasure, whole curves", ERASED, erase_all),
+        ("infidelity", SAMPLED, sample),
+        ("soft erasure", SOFTENED, soften),
+    ):
+        few = min(sentences, TOGETHER * shard)
+        yield Work(name, METRIC, few, partial(run, model, split, few))
+    few = min(sentences, TOGETHER * REPLACED)
+    yield Work("causes", METRIC, few, partial(replace_words, model, pairs[:few]))
     for name, options in FEW.items():
-        counted = count(lambda: explain(model, split, name, folder, **options))  # noqa: B023
-        yield Row(name, METRIC, sentences, counted)
-    changed = count(lambda: explain_changed(model, split, folder))
-    yield Row("robustness", METRIC, sentences, changed)
+        run = partial(explain, model, split, name, folder, **options)
+        yield Work(name, METRIC, sentences, run)
+    changed = partial(explain_changed, model, split, folder)
+    yield Work(ROBUSTNESS, METRIC, 2 * sentences, changed)
     model.longest_target = int(split.target.lengths().max())
     sources = [split.source[i] for i in range(sentences)]
-    searched = count(lambda: translate(model, sources))
-    yield Row("greedy translation", TRANSLATION, sentences, searched)
+    yield Work("greedy translation", TRANSLATION, sentences, partial(translate, model, sources))
+
+
+def list_steps(device: torch.device = CPU) -> Iterator[Work]:
+    """Yield the training steps of proxies."""
     for proxy in (FN, RN, SA):
-        counted = count_steps(proxy(Vocabulary(WORDS, WORDS, K)))
-        yield Row(f"{proxy.__name__}, training", STEP, STEPS, counted)
+        run = partial(take_steps, proxy(Vocabulary(WORDS, WORDS, K)).to(device))
+        yield Work(f"{proxy.__name__}, training", STEP, STEPS, run)
 
 
-def count_steps(proxy: Proxy) -> Count:
-    """Count steps of a proxy's training; Adam's waits are for its steps, which lie on the host."""
+def take_steps(proxy: Proxy) -> None:
+    """Train a proxy; Adam's waits are for its steps, which lie on the host."""
     optimizer = torch.optim.Adam(proxy.parameters(), foreach=True)  # as is the default on a GPU
-    words_BK, label_B = torch.randint(WORDS, (BATCH, 2 * K)), torch.randint(WORDS, (BATCH,))
-
-    def take_steps() -> None:
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            proxy.loss(words_BK, words_BK, label_B).backward()
-            torch.nn.utils.clip_grad_norm_(proxy.parameters(), 1.0)
-            optimizer.step()
-
-    return count(take_steps)
+    device = device_of(proxy)
+    words_BK = torch.randint(WORDS, (BATCH, 2 * K), device=device)
+    label_B = torch.randint(WORDS, (BATCH,), device=device)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        proxy.loss(words_BK, words_BK, label_B).backward()
+        torch.nn.utils.clip_grad_norm_(proxy.parameters(), 1.0)
+        optimizer.step()
 
 
 def erase_all(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
-    """Compute whole curves of a group of sentences, as the metric does."""
+    """Compute whole curves of some sentences, as the metric does."""
     decisions = [d for d in list_decisions(split) if d.sentence < sentences]
     erase(Eraser(model, split, "zero"), decisions, SHARES, whole_curves=True)
 
 
 def sample(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
-    """Erase words of a group of sentences at random, as infidelity does."""
+    """Erase words of some sentences at random, as infidelity does."""
     pairs = [(split.source[i], split.target[i]) for i in range(sentences)]
     batch = model.collate(pairs)
     erased = [erased_words(*pair, SAMPLES, 0) for pair in pairs]
@@ -261,7 +266,7 @@ def sample(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
 
 
 def soften(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
-    """Keep embeddings of a group of sentences in part, by chances drawn at random."""
+    """Keep embeddings of some sentences in part, by chances drawn at random."""
     rng, pairs = np.random.default_rng(0), [split.ids(i) for i in range(sentences)]
     decisions = [
         SoftDecision(i, step, *(rng.random((len(KINDS), len(x))) for x in pair))
@@ -272,7 +277,7 @@ def soften(model: NMTModel, split: EncodedSplit, sentences: int) -> None:
 
 
 def replace_words(model: NMTModel, pairs: list[tuple[str, str]]) -> None:
-    """Replace each word of a group of sentences by others, as causes does."""
+    """Replace each word of some sentences by others, as causes does."""
     sides = (
         dict.fromkeys(word for text in side for word in text.split())
         for side in zip(*pairs, strict=True)
@@ -301,14 +306,14 @@ def main() -> None:
         model = MODELS[name](pairs, folder).eval().requires_grad_(False)
         split = encode(model, pairs[: arguments.sentences])
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
-        for row in measure(model, split, pairs, folder):
-            each = row.count.operations.total() / row.items
-            met = "yes" if each <= row.aim else "no"
-            waits = row.count.waits.total()
-            table.add_row(*map(str, (row.name, row.items, f"{each:.1f}", waits, row.aim, met)))
+        for work in chain(list_work(model, split, pairs, folder), list_steps()):
+            counted = count(work.run)
+            each, waits = counted.operations.total() / work.items, counted.waits.total()
+            met = "yes" if each <= work.aim else "no"
+            table.add_row(*map(str, (work.name, work.items, f"{each:.1f}", waits, work.aim, met)))
             if arguments.most:
-                console.print(row.name, row.count.operations.most_common(arguments.most))
-                console.print(row.count.waits)
+                console.print(work.name, counted.operations.most_common(arguments.most))
+                console.print(counted.waits)
         console.print(f"{name}, {len(split)} sentences")
         console.print(table)
 

@@ -216,7 +216,7 @@ def seconds(device: torch.device) -> float:
 
 def matmul_peak(device: torch.device = CPU, precision: Precision = 32) -> float:
     """The matrix product, in GFLOP a second: the best of ten."""
-    size = 1536 if device.type == "cpu" else 8192
+    size = 8192 if device.type == "cuda" else 1536
     a, b = (torch.randn(size, size, device=device) for _ in range(2))
     with arithmetic(precision, device):
         best = min(_time_product(a, b) for _ in range(10))

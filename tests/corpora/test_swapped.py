@@ -2,10 +2,16 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from support.listed_pairs import ListedPairs
-from xnmt_bench.corpora.exchange.bands import categories_of, frequency_bands
+from xnmt_bench.corpora.exchange.neighbours import (
+    _count_neighbours,
+    _find_alike,
+    alike_words,
+    categories_of,
+)
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
 from xnmt_bench.errors import NotApplicable
@@ -50,25 +56,38 @@ def test_the_same_seed_draws_the_same_and_another_another():
     assert swapped().recipe() != swapped(seed=1).recipe() != swapped(0.5, 1).recipe()
 
 
-def test_bands_hold_words_of_like_frequency_ending_and_capital():
+def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike():
     corpus = ListedPairs(train=[
-        ("running sleeping the the dog", "Hund Mund Bund"),
-        ("running sleeping the the rare", "Hund Mund und"),
-        ("often often often often eaten", "und 12 12 hund"),
-        ("often often often often eaten", "hund . ."),
+        *[("the dog runs .", "Hund läuft")] * 6,
+        *[("the cat runs .", "Mund läuft")] * 5,
+        *[("the rare runs .", "hund läuft")] * 4,
+        *[("a dog sleeps .", "12 7")] * 6,
+        *[("a cat sleeps .", "34 8")] * 6,
+        *[("the dog, then", "Zahl 12")] * 5,
+        *[("the bird, then", "Zahl 34")] * 60,
     ])  # fmt: skip
-    bands = frequency_bands(corpus)
+    alike = alike_words(corpus)
 
     def others(side, word):
         return [entry for unit in side.units([word]) for entry in unit.others]
 
-    assert others(bands.source, "running") == [("sleeping",)]
-    assert others(bands.source, "often") == []  # 8 times, and `eaten` twice
-    assert others(bands.source, "the") == others(bands.source, "rare") == []
-    assert others(bands.target, "Hund") == [("Mund",)]
-    assert others(bands.target, "hund") == others(bands.target, "12") == []
-    assert others(bands.target, "und") == others(bands.target, ".") == []
-    assert categories_of(corpus, True, "x").digest == bands.digest
+    assert others(alike.source, "dog") == [("cat",)] and others(alike.source, "cat") == [("dog",)]
+    assert others(alike.source, "rare") == []  # 4 times
+    assert others(alike.source, "dog,") == []  # `bird,` is 12 times as frequent
+    assert others(alike.source, "runs") == [("sleeps",)] and others(alike.source, ".") == []
+    assert others(alike.target, "Hund") == [("Mund",)]
+    assert others(alike.target, "12") == [("34",)]
+    assert categories_of(corpus, True, "x").digest == alike.digest
     assert categories_of(TWINS, False, "x").digest == TWINS.substitutes().digest
     with pytest.raises(NotApplicable, match=r"listed does not say .*; x=true takes words"):
         categories_of(corpus, False, "x")
+
+
+def test_the_overlap_of_neighbours_is_that_of_their_distributions():
+    texts = [["a", "x", "b"]] * 6 + [["c", "x", "b"]] * 2 + [["a", "y", "b"]] * 2
+    texts += [["c", "y", "b"]] * 6
+    (listed,) = [others for word, others in _find_alike(lambda: iter(texts)) if word == "x"]
+    assert listed == ["y"]
+    root_NF = np.sqrt(_count_neighbours(texts, ["x", "y", "a", "b", "c"]) / 8)[:2]
+    # Left neighbours overlap by 2 sqrt(3/4 x 1/4), right ones wholly.
+    assert root_NF[0] @ root_NF[1] / 2 == pytest.approx((0.75**0.5 + 1) / 2)

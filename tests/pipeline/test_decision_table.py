@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from support.dispatched import sizes_of_gpu
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.sentence_sums import sum_by_sentence
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
@@ -15,9 +16,17 @@ def test_a_killed_table_goes_on_and_a_finished_one_is_not_made_again(transformer
         computed.extend(numbers)
         if computed == [0, 1, 2, 3]:
             raise KeyboardInterrupt
-        columns = {"sentence": np.repeat(numbers, 2), "step": np.tile(np.arange(2), len(numbers))}
-        columns["draws"] = [np.array([number, x]) for number in numbers for x in (0.5, 1.5)]
-        return columns | ({"curve": np.array([0.25, 0.75] * 2)} if numbers[0] < 2 else {})
+        columns = [
+            {
+                "sentence": np.repeat(number, 2),
+                "step": np.arange(2),
+                "draws": [np.array([number, x]) for x in (0.5, 1.5)],
+            }
+            for number in numbers
+        ]
+        for of_sentence in columns[: 2 * (numbers[0] < 2)]:
+            of_sentence["curve"] = np.array([0.25, 0.75])
+        return columns
 
     def make(parts):
         return store_decisions(
@@ -38,6 +47,27 @@ def test_a_killed_table_goes_on_and_a_finished_one_is_not_made_again(transformer
 
     table = make(read_again)
     assert [*load_decisions(table, ("step",))] == ["step"]
+
+
+def test_a_gpu_computes_several_shards_at_once_and_writes_the_same_files(transformer):
+    def make(name, asked):
+        def compute(numbers):
+            asked.append(numbers)
+            return [{"sentence": np.full(n % 3, n), "half": np.full(n % 3, n / 2)} for n in numbers]
+
+        return store_decisions(
+            transformer.changed({}), name, name, lambda: range(5), compute, shard=2, sentences=5,
+            version=1,
+        )  # fmt: skip
+
+    asked_here, asked_there = [], []
+    here = load_decisions(make("here", asked_here))
+    with sizes_of_gpu():
+        there = load_decisions(make("there", asked_there))
+    assert asked_here == [[0, 1], [2, 3], [4]] and asked_there == [[0, 1, 2, 3, 4]]
+    assert here["sentence"].tolist() == [1, 2, 2, 4]
+    for name, values in here.items():
+        np.testing.assert_array_equal(values, there[name])
 
 
 def test_a_split_finds_its_sentences_by_number(transformer):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import EOS, PAD, SEPARATOR, current_start
-from xnmt_bench.device import Room
+from xnmt_bench.device import READ_BYTES, Room
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance, decide, require_labels
 from xnmt_bench.nmt.base import NMTModel
@@ -130,7 +130,7 @@ class ObjectiveExplainer(Explainer):
 
     sizes = ("positions",)
     cpu: ClassVar[int] = 2048
-    each: ClassVar[int] = 2**18
+    each: ClassVar[int] = READ_BYTES
 
     def __init__(self, of: Of, foil: Foil | None, positions: Count | None) -> None:
         self._objective, self.against_gold = Objective(of, foil), foil == "gold"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from xnmt_bench.corpora.exchange.bands import categories_of
+from xnmt_bench.corpora.exchange.neighbours import categories_of
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.judges.base_tuned import BaseTuned
 from xnmt_bench.judges.rule_set import RuleSet
@@ -26,7 +26,7 @@ class BaseSwapped(BaseTuned):
         rules: the explainer's rules, which it is tested on.
         sentences: the number of training sentences; null for as many as are explained.
         share: the probability with which a word is drawn anew.
-        heuristic: exchange words of like frequency, ending and capital (`corpora.bands`) and not
+        heuristic: exchange words that stand between like neighbours (`exchange.neighbours`) and not
             of one category of the corpus's grammar; a corpus without a grammar needs it.
     """
 

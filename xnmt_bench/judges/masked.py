@@ -10,7 +10,7 @@ from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
-from xnmt_bench.device import Room, device_of, keeps_in_cache
+from xnmt_bench.device import READ_BYTES, Room, device_of, keeps_in_cache
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.switched import Removal, SwitchedOff
 from xnmt_bench.rules.table import Rules
@@ -67,7 +67,7 @@ def base_log_likelihoods(
 
 def room(positions: int | None = None) -> Room:
     """Return how many decoder positions are computed at once."""
-    return Room(positions, cpu=POSITIONS, each=2**18)
+    return Room(positions, cpu=POSITIONS, each=READ_BYTES)
 
 
 def base_distributions(

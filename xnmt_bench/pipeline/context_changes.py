@@ -78,10 +78,6 @@ def store_context_changes(
     if system.markers.are_gold:
         raise NotApplicable("nmt.coreference.read=gold: these texts have no annotated coreference")
 
-    def compute(shard: list[int]) -> Columns:
-        rows = [change(example) for example in shard]
-        return {name: np.concatenate([columns[name] for columns in rows]) for name in rows[0]}
-
     def change(example: int) -> Columns:
         passages = [
             passage
@@ -99,7 +95,7 @@ def store_context_changes(
         "context_changes",
         "context changes",
         lambda: range(len(examples.examples)),
-        compute,
+        lambda shard: [*map(change, shard)],
         shard=SHARD,
         sentences=len(examples.examples),
         version=1,

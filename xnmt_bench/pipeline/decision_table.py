@@ -1,7 +1,8 @@
 """Tables with a row for each decision of the test set, in the store.
 
 A metric that changes words says what it computes of a sentence's decisions. Here the sentences are
-walked, and their rows kept shard by shard, so that a killed run goes on where it stood.
+walked, and their rows kept shard by shard, so that a killed run goes on where it stood. A GPU
+computes several shards at once, since one would leave it idle; the files are the same.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from xnmt_bench.device import device_of, keeps_in_cache
 from xnmt_bench.engine import make_shards
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.parquet import read_table, write_table
@@ -25,6 +28,8 @@ from xnmt_bench.store import Stage, Work
 
 Part = TypeVar("Part")
 Columns = dict[str, np.ndarray]
+Rows = Mapping[str, np.ndarray | list[Any]]  # a list has several numbers of each decision
+TOGETHER = 10  # shards that are computed at once on a GPU
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def store_decisions(
     stage: str,
     title: str,
     parts: Callable[[], Iterable[Part]],
-    compute: Callable[[list[Part]], Mapping[str, np.ndarray | list[Any]]],
+    compute: Callable[[list[Part]], Sequence[Rows]],
     *,
     shard: int,
     sentences: int,
@@ -66,9 +71,9 @@ def store_decisions(
         title: what is computed, for progress and times.
         parts: returns what `compute` needs of each sentence. It is called only where the table is
             missing.
-        compute: returns columns with a row for each decision of a shard's parts; a list holds
-            several numbers of each decision.
-        shard: parts in a shard, which are computed at once.
+        compute: returns columns with a row for each decision of each part. How many parts it is
+            given at once depends on the device, and changes no number.
+        shard: parts in a shard.
         sentences: of the test set, from the first.
         version: of `compute`; see `Store.stage`.
         recipe: what decides the numbers besides the system and the sentences.
@@ -79,11 +84,15 @@ def store_decisions(
         paths = shard_paths(folder, EVALUATED, len(read.in_shards))
 
         def make(numbers: Sequence[int]) -> Iterator[int]:
-            for number in numbers:
-                columns = compute(read.in_shards[number])
-                paths[number].parent.mkdir(exist_ok=True)
-                write_table(pa.table(dict(columns)), paths[number])
-                yield number
+            together = 1 if keeps_in_cache(device_of(job.system.model)) else TOGETHER
+            for start in range(0, len(numbers), together):
+                members = numbers[start : start + together]
+                rows = iter(compute([*chain(*(read.in_shards[number] for number in members))]))
+                for number in members:
+                    tables = [pa.table(dict(next(rows))) for _ in read.in_shards[number]]
+                    paths[number].parent.mkdir(exist_ok=True)
+                    write_table(_join(tables).combine_chunks(), paths[number])
+                    yield number
 
         make_shards(folder, EVALUATED, paths, make, title, job.progress)
 
@@ -114,5 +123,5 @@ def load_decisions(artefact: Stage, names: Sequence[str] | None = None) -> Colum
 
 
 def _join(tables: Sequence[pa.Table]) -> pa.Table:
-    # A column of only empty lists has no type, and some shards lack a column.
+    # A column of only empty lists has no type, and some sentences lack a column.
     return pa.concat_tables(tables, promote_options="default")

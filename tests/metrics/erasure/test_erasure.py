@@ -353,7 +353,8 @@ def test_a_killed_run_goes_on_with_the_shards_that_are_there(erasure_job, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         evidence(other, limited=0)
     _, resumed = evidence(other, limited=0)
-    assert len(calls) == 4  # three shards, of which the second was begun twice
+    # Three shards: the second was begun twice, and some of its sentences have no curves.
+    assert len(calls) == 5
     for name in expected.units.columns:
         np.testing.assert_array_equal(expected.units[name], resumed.units[name])
 

@@ -84,6 +84,16 @@ class Substitutes:
                     self._others.setdefault(entry, others)
         self._longest = max(map(len, self._others), default=0)
 
+    @classmethod
+    def listed(cls, others: Iterable[tuple[str, Sequence[str]]]) -> Substitutes:
+        """Return substitutes that are listed for each word, and need not hold the other way."""
+        substitutes = cls([])
+        substitutes._others = {
+            (word,): tuple((o,) for o in words) for word, words in others if words
+        }
+        substitutes._longest = min(1, len(substitutes._others))
+        return substitutes
+
     def beside(self, categories: Iterable[Iterable[str]]) -> Substitutes:
         """Return these categories and further ones, which come first."""
         both = Substitutes(categories)

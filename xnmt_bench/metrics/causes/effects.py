@@ -31,7 +31,7 @@ from xnmt_bench.corpora.exchange.substitutes import BothSides, Entry, Unit
 from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD
-from xnmt_bench.device import Room, device_of, exact
+from xnmt_bench.device import READ_BYTES, Room, device_of, exact
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batching import alike
@@ -240,7 +240,7 @@ class Interventions:
         return self._carry_out([self._plan(number, sentence) for number, sentence in sentences])
 
     def _carry_out(self, plans: Sequence[Plan]) -> list[Effects]:
-        room = Room(None, cpu=4096, each=2**18)
+        room = Room(None, cpu=4096, each=READ_BYTES)
         compared = iter(
             room.tried(device_of(self._model), lambda most: self._compare_all(plans, most))
         )

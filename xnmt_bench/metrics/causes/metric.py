@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.bands import categories_of
+from xnmt_bench.corpora.exchange.neighbours import categories_of
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import NotApplicable
@@ -35,7 +35,7 @@ from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Stage
 
 SHARD = 50  # sentences
-HEURISTIC = "frequency and ending (a heuristic)"
+HEURISTIC = "neighbours (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 TAKES_BOTH = (
     "Where two words decide together, replacing one of them alone says little: causal@k leaves "
@@ -53,7 +53,7 @@ class Causes(SumMetric):
         substitutes: of a word, at most.
         least: the greatest effect that a side needs for a decision to be usable there.
         sentences: test sentences; null for all that are explained.
-        heuristic: exchange words of like frequency, ending and capital (`corpora.bands`) and not
+        heuristic: exchange words that stand between like neighbours (`exchange.neighbours`) and not
             of one category of the corpus's grammar; a corpus without a grammar needs it.
     """
 
@@ -338,8 +338,9 @@ class Causes(SumMetric):
         def parts() -> Iterator[tuple[int, Sentence]]:
             return tied_sentences(job, count, interventions())
 
-        def compute(part: list[tuple[int, Sentence]]) -> dict[str, Any]:
-            return columns_of(part, interventions().effects(part))
+        def compute(sentences: list[tuple[int, Sentence]]) -> list[dict[str, Any]]:
+            effects = interventions().effects(sentences)
+            return [columns_of(*s, e) for s, e in zip(sentences, effects, strict=True)]
 
         return store_decisions(
             job,

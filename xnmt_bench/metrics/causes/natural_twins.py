@@ -16,14 +16,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.bands import frequency_bands
+from xnmt_bench.corpora.exchange.neighbours import alike_words
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.planted.natural import FIRST, SECOND
 from xnmt_bench.corpora.sentence import SIDES, Sentence
@@ -215,19 +214,18 @@ class NaturalTwins(SumMetric):
             if both[0].fingerprint != both[1].fingerprint:
                 raise NotApplicable(f"the second system has another {side} vocabulary")
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
-        categories = job.corpus.substitutes() or frequency_bands(job.corpus)
+        categories = job.corpus.substitutes() or alike_words(job.corpus)
 
         def parts() -> Iterator[tuple[int, Sentence]]:
             return tied_sentences(job, sentences, self._interventions(job, categories))
 
-        def compute(shard: list[tuple[int, Sentence]]) -> dict[str, list[Any]]:
+        def compute(shard: list[tuple[int, Sentence]]) -> list[Mapping[str, Any]]:
             of_systems = [self._interventions(j, categories).halves(shard) for j in (job, other)]
             vocabulary = job.system.model.target_subwords
-            tables = [
+            return [
                 columns_of(vocabulary, number, sentence, of_both)
                 for (number, sentence), *of_both in zip(shard, *of_systems, strict=True)
             ]
-            return {name: [*chain(*(table[name] for table in tables))] for name in tables[0]}
 
         return store_decisions(
             job,
@@ -280,7 +278,7 @@ class NaturalTwins(SumMetric):
                 "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
             )
             files[self.name] = file.path / FILE
-        exchanged = "grammar" if job.corpus.substitutes() else "frequency and ending (a heuristic)"
+        exchanged = "grammar" if job.corpus.substitutes() else "neighbours (a heuristic)"
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,23 +38,8 @@ class Decision:
     takes_both: bool = False
 
 
-def columns_of(
-    sentences: Sequence[tuple[int, Sentence]], effects: Sequence[Effects]
-) -> dict[str, list[Any]]:
-    """Return the effects on the decisions of sentences as columns of a table.
-
-    Args:
-        sentences: each with its number.
-        effects: of each.
-    """
-    columns: dict[str, list[Any]] = {}
-    for (number, sentence), of_sentence in zip(sentences, effects, strict=True):
-        for name, values in _columns(number, sentence, of_sentence).items():
-            columns.setdefault(name, []).extend(values)
-    return columns
-
-
-def _columns(number: int, sentence: Sentence, effects: Effects) -> dict[str, Any]:
+def columns_of(number: int, sentence: Sentence, effects: Effects) -> dict[str, Any]:
+    """Return the effects on the decisions of a sentence as columns of a table."""
     planted_by_slot = {p.slot: p for p in (sentence.gold or Gold()).planted}
     # By slot, since a sentence may hold several planted words.
     planted_N = [planted_by_slot.get(slot) for slot in effects.slot_N]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, compress, islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, compress, groupby, islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -43,29 +44,32 @@ def erase_words(
     relevances = job.relevance(TEACHER_FORCING)
     labels = job.explained.decisions.labels(EVALUATED, TEACHER_FORCING)
 
-    def group() -> Iterator[tuple[bool, list[Decision]]]:
+    def parts() -> Iterator[tuple[bool, list[Decision]]]:
         # Only the order of words is kept of the relevance, which is streamed.
         ordered = ordered_decisions(job.texts.split(EVALUATED), relevances, load_labels(labels))
-        # A group ends where curves end, so that it has them whole or not at all.
-        for whole_curves, count in ((True, curves), (False, sentences - curves)):
-            for decisions in _groups(islice(ordered, count)):
-                yield whole_curves, decisions
+        for place, decisions in enumerate(islice(ordered, sentences)):
+            yield place < curves, decisions
 
-    def compute(groups: list[tuple[bool, list[Decision]]]) -> Columns:
-        [(whole_curves, decisions)] = groups
+    def compute(parts: list[tuple[bool, list[Decision]]]) -> list[Columns]:
         eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
-        flat_N = np.array([decision.flat for decision in decisions])
-        return _keys(decisions) | {"flat": flat_N} | erase(eraser, decisions, shares, whole_curves)
+        columns: list[Columns] = []
+        for whole_curves, group in groupby(parts, key=itemgetter(0)):
+            by_sentence = [decisions for _, decisions in group]
+            decisions = [*chain(*by_sentence)]
+            flat_N = np.array([decision.flat for decision in decisions])
+            erased = {"flat": flat_N} | erase(eraser, decisions, shares, whole_curves)
+            columns += _split(erased, by_sentence)
+        return columns
 
     return store_decisions(
         job,
         "erased",
         "erasure",
-        group,
+        parts,
         compute,
-        shard=1,
+        shard=SHARD,
         sentences=sentences,
-        version=2,
+        version=3,
         masked=VERSION,
         relevance=relevances,
         labels=labels,
@@ -88,24 +92,23 @@ def bound(job: Job, sentences: int, limited: int, draws: int, removal: Removal, 
     """
     labels = job.explained.decisions.labels(EVALUATED, TEACHER_FORCING)
 
-    def group() -> Iterator[list[Decision]]:
+    def parts() -> Iterator[list[Decision]]:
         # Without an order, since limits are over all orders and the same for every explainer.
         unordered = unordered_decisions(job.texts.split(EVALUATED), load_labels(labels))
-        return _groups(draw([*islice(unordered, sentences)], limited, draws))
+        return draw([*islice(unordered, sentences)], limited, draws)
 
-    def compute(groups: list[list[Decision]]) -> Columns:
-        [decisions] = groups
+    def compute(by_sentence: list[list[Decision]]) -> list[Columns]:
         eraser = Eraser(job.system.model, job.texts.split(EVALUATED), removal)
-        lower_N, upper_N = limits(eraser, decisions, beam)
-        return _keys(decisions) | {"lower": lower_N, "upper": upper_N}
+        lower_N, upper_N = limits(eraser, [*chain(*by_sentence)], beam)
+        return _split({"lower": lower_N, "upper": upper_N}, by_sentence)
 
     return store_decisions(
         job,
         "erasure_limits",
         f"limits of {limited} decisions",  # its time is that of the decisions
-        group,
+        parts,
         compute,
-        shard=1,
+        shard=SHARD,
         sentences=sentences,
         version=1,
         masked=VERSION,
@@ -136,12 +139,12 @@ def draw(
             yield [*compress(decisions, is_drawn)]
 
 
-def _groups(by_sentence: Iterable[list[Decision]]) -> Iterator[list[Decision]]:
-    """Yield the decisions of some sentences at once, which share encodings in an eraser."""
-    sentences = iter(by_sentence)
-    while decisions := [*chain.from_iterable(islice(sentences, SHARD))]:
-        yield decisions
-
-
-def _keys(decisions: Sequence[Decision]) -> Columns:
-    return {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
+def _split(columns: Columns, by_sentence: Sequence[Sequence[Decision]]) -> list[Columns]:
+    """Return the columns of each sentence's decisions, with their keys."""
+    ends = np.cumsum([len(decisions) for decisions in by_sentence])[:-1]
+    parts = zip(*(np.split(column_N, ends) for column_N in columns.values()), strict=True)
+    return [
+        {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
+        | dict(zip(columns, part, strict=True))
+        for decisions, part in zip(by_sentence, parts, strict=True)
+    ]

@@ -135,7 +135,7 @@ class Infidelity(SumMetric):
         sentences = decisions.count(EVALUATED, self.sentences)
         labels = decisions.labels(EVALUATED, TEACHER_FORCING)
 
-        def compute(members: list[int]) -> dict[str, Any]:
+        def compute(members: list[int]) -> list[dict[str, Any]]:
             size = decisions.extraction.shard_sentences
             stored = StoredLabels(labels.path, EVALUATED, size)
             split, model = texts.split(EVALUATED), job.system.model
@@ -145,14 +145,19 @@ class Infidelity(SumMetric):
             batch, whole_BT = stored.of(members, model.collate(ids))
             # One draw of erased words serves all steps of a sentence.
             erased = [erased_words(*pair, self.samples, self.draws) for pair in ids]
-            p_BRT, now_BT = probabilities(model, batch, erased, removal), batch.on_host.current_BT
-            place_N, step_N = np.nonzero(now_BT)
-            return {
-                "sentence": split.number[members[0] + place_N],
-                "step": step_N,
-                "whole": whole_BT[now_BT],
-                "erased": [p_BRT[b][:, t] for b, t in zip(place_N, step_N, strict=True)],
-            }
+            p_BRT = probabilities(model, batch, erased, removal)
+            step_BX = [np.flatnonzero(now_T) for now_T in batch.on_host.current_BT]
+            return [
+                {
+                    "sentence": np.full(len(step_X), split.number[index]),
+                    "step": step_X,
+                    "whole": whole_T[step_X],
+                    "erased": [*p_RT.T[step_X]],
+                }
+                for index, step_X, whole_T, p_RT in zip(
+                    members, step_BX, whole_BT, p_BRT, strict=True
+                )
+            ]
 
         return store_decisions(
             job,

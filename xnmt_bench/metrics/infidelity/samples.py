@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
-from xnmt_bench.device import Room
+from xnmt_bench.device import READ_BYTES, Room
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import alike
@@ -64,7 +64,7 @@ def probabilities(
             p_of |= zip(group, p_BRT, strict=True)
         return p_of
 
-    p_of = Room(None, cpu=4096, each=2**18).tried(batch.source_BS.device, read)
+    p_of = Room(None, cpu=4096, each=READ_BYTES).tried(batch.source_BS.device, read)
     # Copied once all is computed, since a copy waits for the device.
     return [p_of[b][:, :steps].cpu().numpy() for b, (_, steps) in enumerate(lengths.tolist())]
 

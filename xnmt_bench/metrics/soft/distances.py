@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.subwords import SPECIAL
-from xnmt_bench.device import Room
+from xnmt_bench.device import READ_BYTES, Room
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.batching import alike
@@ -75,7 +75,7 @@ def distances(
             order += group
         return torch.cat(nothing), torch.cat(moved), order
 
-    room = Room(None, cpu=4096, each=2**18)
+    room = Room(None, cpu=4096, each=READ_BYTES)
     nothing_N, moved_M, order = room.tried(device, read)
     # Copied once all is computed, since a copy waits for the device.
     moved_NKR = moved_M.cpu().numpy().reshape(len(order), -1, samples)[np.argsort(order)]

@@ -113,29 +113,36 @@ class SoftErasure(SumMetric):
         relevances = job.relevance(TEACHER_FORCING)
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
 
-        def compute(part: list[SentenceRelevance]) -> dict[str, Any]:
+        def compute(part: list[SentenceRelevance]) -> list[dict[str, Any]]:
             split, model = job.texts.split(EVALUATED), job.system.model
             ids = [split.ids(relevance.number) for relevance in part]
-            decisions, retention, flat = list[Decision](), [], []
+            decisions, columns = list[Decision](), list[dict[str, Any]]()
             for place, (relevance, pair) in enumerate(zip(part, ids, strict=True)):
                 chances, retention_N, flat_N = chances_of(relevance, *pair, self.retention)
-                for n, chances_KX in enumerate(
-                    zip(*(x.swapaxes(0, 1) for x in chances), strict=True)
-                ):
-                    decisions.append(Decision(place, relevance.first + n, *chances_KX))
-                retention.append(retention_N)
-                flat.append(flat_N)
-            nothing_N, moved_NKR = distances(
-                model, model.collate(ids), decisions, self.samples, self.draws
-            )
-            named = zip(KINDS, moved_NKR.swapaxes(0, 1), strict=True)
-            return {
-                "sentence": np.array([part[d.sentence].number for d in decisions]),
-                "step": np.array([d.step for d in decisions]),
-                "nothing": nothing_N,
-                "retention": np.concatenate(retention),
-                "flat": np.concatenate(flat),
-            } | {kind: [*moved_NR] for kind, moved_NR in named}
+                step_N = relevance.first + np.arange(len(retention_N))
+                of_decisions = zip(*(x.swapaxes(0, 1) for x in chances), strict=True)
+                decisions += [
+                    Decision(place, step, *chances_KX)
+                    for step, chances_KX in zip(step_N.tolist(), of_decisions, strict=True)
+                ]
+                number_N = np.full(len(step_N), relevance.number)
+                columns.append(
+                    {
+                        "sentence": number_N,
+                        "step": step_N,
+                        "retention": retention_N,
+                        "flat": flat_N,
+                    }
+                )
+            batch = model.collate(ids)
+            nothing_N, moved_NKR = distances(model, batch, decisions, self.samples, self.draws)
+            ends = np.cumsum([len(of_sentence["step"]) for of_sentence in columns])[:-1]
+            distances_of = (np.split(x, ends) for x in (nothing_N, moved_NKR))
+            for of_sentence, nothing_X, moved_XKR in zip(columns, *distances_of, strict=True):
+                of_sentence["nothing"] = nothing_X
+                named = zip(KINDS, moved_XKR.swapaxes(0, 1), strict=True)
+                of_sentence |= {kind: [*moved_XR] for kind, moved_XR in named}
+            return columns
 
         return store_decisions(
             job,
