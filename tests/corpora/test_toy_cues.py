@@ -4,6 +4,7 @@ import pytest
 
 from xnmt_bench.corpora.suites.context.example import SENSITIVE
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
+from xnmt_bench.nmt.comparing import compare
 
 FAMILIES = 4
 
@@ -22,6 +23,10 @@ def test_examples_are_the_true_variants_of_the_contrastive_sets(corpus):
         assert examples.name == contrastive.name
         passages = [group.passages()[group.true] for group in contrastive.groups]
         assert [example.passage for example in examples.examples] == passages
+        # The same units, so that metrics of either pair.
+        assert examples.test_set == contrastive.test_set
+        units = compare(contrastive).units_G.tolist()
+        assert [example.unit for example in examples.examples] == units
 
 
 def test_a_sensitive_word_is_where_a_variant_parts(corpus):

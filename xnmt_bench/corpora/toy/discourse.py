@@ -96,13 +96,17 @@ class ToyDiscourse(ToyCorpus):
         refer to, with its article, decides.
         """
         sets = []
-        for topic in TOPICS:
+        for topic, contrastive in zip(TOPICS, self.contrastive(split), strict=True):
             examples = list[Example]()
             families = product(range(1, WINDOW + 1), range(self._families))
             for unit, (distance, number) in enumerate(families):
                 family = self._draw(split, topic, distance, number)
                 examples += _examples(topic, unit, distance, family)
-            sets.append(ExampleSet(f"{self.name} {topic}", lang_pair(self), examples, True))
+            sets.append(
+                ExampleSet(
+                    contrastive.name, contrastive.lang_pair, examples, True, units_of=contrastive
+                )
+            )
         return sets
 
     def _draw(self, split: Split, topic: str, distance: int, number: int) -> list[Variation]:

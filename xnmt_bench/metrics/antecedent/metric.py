@@ -214,12 +214,10 @@ class MeasuredSet:
         )
         sums |= side_by_side(unit_G, unit_U, {WEIGHT: weight, RIGHT: right})
         made_by = {"weights": self.made.fingerprint, "set": self._set.fingerprint}
-        # The set's content too: units pair two systems only on the same groups.
-        name = f"{self._set.lang_pair} {self._set.name} {self._set.fingerprint}"
         # Fewer may be explained than there are (rules.test_sentences).
         explained = name_sentences(np.sort(table["group"].to_numpy()))
         facts, settings = {"generated": self._set.generated}, {EXPLAINED: explained}
-        return Evidence(Units(name, unit_U, sums), made_by, facts, settings=settings)
+        return Evidence(Units(self._set.test_set, unit_U, sums), made_by, facts, settings=settings)
 
 
 def _further(measured: MeasuredSet) -> Further:

@@ -180,13 +180,7 @@ class MeasuredSet:
         unit_U, sums = by_unit(
             self.comparison.units_G[member_G], **{name: c[member_G] for name, c in columns.items()}
         )
-        contrastive_set = self.comparison.contrastive_set
-        return Units(
-            # Sets of one name and other content share no unit.
-            f"{contrastive_set.lang_pair} {contrastive_set.name} {contrastive_set.fingerprint}",
-            unit_U,
-            sums,
-        )
+        return Units(self.comparison.contrastive_set.test_set, unit_U, sums)
 
     @cached_property
     def _remarks(self) -> list[str]:

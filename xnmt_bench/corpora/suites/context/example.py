@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet
 from xnmt_bench.store import fingerprint
 
 SENSITIVE = "context-sensitive"  # the tag of words that need the context
@@ -42,6 +43,7 @@ class ExampleSet:
         examples: in the set's own order.
         generated: the sentences were made by a program.
         remarks: what was left out, and why, a line each.
+        units_of: the contrastive set whose units these are, if there is one, so that both pair.
     """
 
     name: str
@@ -49,10 +51,13 @@ class ExampleSet:
     examples: Sequence[Example]
     generated: bool = False
     remarks: Sequence[str] = ()
+    units_of: ContrastiveSet | None = None
 
     @property
     def test_set(self) -> str:
         """What a unit's number counts in."""
+        if self.units_of:
+            return self.units_of.test_set
         return f"{self.lang_pair} {self.name} {self.fingerprint}"
 
     @cached_property

@@ -120,6 +120,11 @@ class ContrastiveSet:
         # Only groups, so that a set under another name shares its scores.
         return fingerprint({"groups": [asdict(group) for group in self.groups]})
 
+    @property
+    def test_set(self) -> str:
+        """What a unit's number counts in: its content too, so that only the same groups pair."""
+        return f"{self.lang_pair} {self.name} {self.fingerprint}"
+
     def number(self, index: int) -> int:
         """Return a group's number in the set, from 0."""
         return index if self.numbers is None else self.numbers[index]
