@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from proxies.base import Proxy, Vocabulary
 from proxies.lessons import ProxyTrainingOptions
 from support.configurations import configure
+from support.forked_commands import command
 from support.paths import DATA, ROOT
 from xnmt_bench.analyses.analysis import Analysis
 from xnmt_bench.cli import OURS
@@ -355,6 +356,18 @@ def test_a_quick_option_of_a_metric_is_set_and_noted_where_the_metric_is_chosen(
     other = read_settings(configure("experiment=quick"))
     assert [*other.metric] == ["fidelity"]
     assert not any(line.startswith("metric.") for line in other.omissions)
+
+
+def test_an_experiments_options_of_a_judge_that_is_not_chosen_are_left_out(tmp_path):
+    chosen = ["experiment=natural_twins", "corpus.data=DIR", "judge=[base]"]
+    assert [*read_settings(configure(*chosen)).judge] == ["base"]
+    done = command("train.py", *chosen, "judge.base_swapped.heuristic=false", cwd=tmp_path)
+    assert done.returncode == 2
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line == (
+        "error: judge.base_swapped.heuristic=false: base_swapped is not chosen; "
+        "add it to judge=[...]"
+    )
 
 
 @pytest.mark.parametrize("name", names("experiment/li2020"))

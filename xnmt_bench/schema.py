@@ -64,6 +64,7 @@ def check(config: DictConfig, complete: bool = True) -> None:
     problems = [p for p in problems if p.partition("=")[0] not in missing]
     # `evaluate.py` reads results without a system, so it does not need every value.
     problems += [no_value(path) for path in missing if complete]
+    problems += _of_nothing_chosen(values)
     nmt = values.get("nmt")
     # A system is named, or can be trained from nothing.
     sources = ("architecture", "path", "initial")
@@ -81,9 +82,7 @@ def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
     Returns:
         Whether any was set.
     """
-    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    typed = dict(map(as_typed, overrides))
-    restored = False
+    typed, restored = _typed_options(), False
     for problem in problems:
         name = problem.partition("=")[0]
         if name not in typed:
@@ -99,6 +98,21 @@ def _restore_texts(config: DictConfig, problems: Sequence[str]) -> bool:
             OmegaConf.update(config, name, text)
             restored = True
     return restored
+
+
+def _typed_options() -> dict[str, str]:
+    """Return the options of the command line as they were typed."""
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    return dict(map(as_typed, overrides))
+
+
+def _of_nothing_chosen(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield faults of typed options of metrics, judges and analyses that are not chosen."""
+    for option, value in _typed_options().items():
+        group, _, rest = option.partition(".")
+        name = rest.partition(".")[0]
+        if group in LISTS and name and name not in (values.get(group) or {}):
+            yield f"{option}={value}: {name} is not chosen; add it to {group}=[...]"
 
 
 def _problems(values: dict[str, Any]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import Count, Few, Positive, Rate, Seed, Size, Text, Texts, like
+from xnmt_bench.registry import LISTS
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 from xnmt_bench.rules.prefix import PrefixWords
@@ -341,7 +342,7 @@ def read_settings(config: DictConfig) -> Settings:
     """
     plain_values = resolve(config)
     values = dict(plain_values)
-    for group in ("metric", "judge", "analysis"):  # a group of nothing leaves no node
+    for group in LISTS:  # a group of nothing leaves no node
         values[group] = values.get(group) or {}
     # What a corpus and a kind of sheet are made of, without the options of every one.
     further = {
@@ -362,7 +363,8 @@ def read_settings(config: DictConfig) -> Settings:
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return a configuration as plain values, each interpolation as its value.
 
-    A quick experiment also sets options of metrics that a job need not have; these are dropped.
+    An experiment also sets options of metrics and judges that a job need not have; these are
+    dropped.
 
     Raises:
         ConfigError: one has no value.
@@ -371,13 +373,16 @@ def resolve(config: DictConfig) -> dict[str, Any]:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigError([str(error).splitlines()[0]]) from None
-    metrics = values.get("metric") or {}
-    for name in values.get("left_out") or ():
-        metric = name.removeprefix(OF_METRIC).partition(".")[0]
-        # Without a class it was not chosen.
-        if name.startswith(OF_METRIC) and "_target_" not in metrics.get(metric, ()):
-            metrics.pop(metric, None)
+    for group in LISTS:
+        nodes = values.get(group)
+        if isinstance(nodes, dict):
+            # Without a class it was not chosen.
+            values[group] = {name: node for name, node in nodes.items() if _is_chosen(node)}
     return dict(values)
+
+
+def _is_chosen(node: Any) -> bool:
+    return not isinstance(node, Mapping) or "_target_" in node
 
 
 def leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
