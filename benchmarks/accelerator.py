@@ -90,16 +90,16 @@ def read_clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def tabulate(there: list[Cost], here: list[Cost], peak: float) -> Table:
+def tabulate(on_gpu: list[Cost], on_cpu: list[Cost], peak: float) -> Table:
     """Return the table.
 
     Args:
-        there: on the GPU.
-        here: on one thread of the processor.
+        on_gpu: on the GPU.
+        on_cpu: on one thread of the processor.
         peak: floating-point operations a second of the GPU's matrix products.
     """
     table = Table(*COLUMNS, box=SIMPLE_HEAD)
-    for gpu, cpu in zip(there, here, strict=True):
+    for gpu, cpu in zip(on_gpu, on_cpu, strict=True):
         table.add_row(
             gpu.name,
             f"{gpu.rate:.1f}",
@@ -130,15 +130,15 @@ def main() -> None:
         torch.manual_seed(0)
         model = MODELS[name](pairs, folder, **(width if MODELS[name] is make_m2m100 else {}))
         model.eval().requires_grad_(False)
-        there = list(measure(model, pairs[: arguments.sentences], device))
-        here = list(measure(model, pairs[: arguments.few], CPU))
+        on_gpu = list(measure(model, pairs[: arguments.sentences], device))
+        on_cpu = list(measure(model, pairs[: arguments.few], CPU))
         peak = matmul_peak(device) * 1e9
         console.print(
             f"{name}: {arguments.sentences} sentences on {device}, {arguments.few} on one thread; "
             f"peak {peak / 1e12:.2f} TFLOP/s"
         )
-        console.print(tabulate(there, here, peak))
-        hours = sum(MILLION / cost.rate / 3600 for cost in there if cost.name in EXPLAINERS)
+        console.print(tabulate(on_gpu, on_cpu, peak))
+        hours = sum(MILLION / cost.rate / 3600 for cost in on_gpu if cost.name in EXPLAINERS)
         console.print(f"{', '.join(EXPLAINERS)}: {hours:.1f} hours for {MILLION:,} sentences\n")
 
 

@@ -141,7 +141,9 @@ def main() -> None:
             sys.exit(f"the system could not be trained: {last_line(Path(folder))}")
         costs = {
             kind: measure(store, arguments, *kind)
-            for kind in [*((workers, 1) for workers in arguments.workers), (1, arguments.threads)]
+            for kind in dict.fromkeys(
+                [*((workers, 1) for workers in arguments.workers), (1, arguments.threads)]
+            )
         }
     first_cost = costs[arguments.workers[0], 1]
     print(

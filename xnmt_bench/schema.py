@@ -64,7 +64,7 @@ def check(config: DictConfig, complete: bool = True) -> None:
     problems = [p for p in problems if p.partition("=")[0] not in missing]
     # `evaluate.py` reads results without a system, so it does not need every value.
     problems += [no_value(path) for path in missing if complete]
-    problems += _of_nothing_chosen(values)
+    problems += _of_unchosen(values)
     nmt = values.get("nmt")
     # A system is named, or can be trained from nothing.
     sources = ("architecture", "path", "initial")
@@ -106,13 +106,12 @@ def _typed_options() -> dict[str, str]:
     return dict(map(as_typed, overrides))
 
 
-def _of_nothing_chosen(values: Mapping[str, Any]) -> Iterator[str]:
+def _of_unchosen(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield faults of typed options of metrics, judges and analyses that are not chosen."""
     for option, value in _typed_options().items():
-        group, _, rest = option.partition(".")
-        name = rest.partition(".")[0]
-        if group in LISTS and name and name not in (values.get(group) or {}):
-            yield f"{option}={value}: {name} is not chosen; add it to {group}=[...]"
+        group, *names = option.split(".")
+        if group in LISTS and names and names[0] not in (values.get(group) or {}):
+            yield f"{option}={value}: {names[0]} is not chosen; add it to {group}=[...]"
 
 
 def _problems(values: dict[str, Any]) -> Iterator[str]:

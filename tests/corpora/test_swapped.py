@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from support.listed_pairs import ListedPairs
+from xnmt_bench.corpora.exchange import neighbours
 from xnmt_bench.corpora.exchange.neighbours import (
-    _count_neighbours,
+    _describe,
     _find_alike,
     alike_words,
     categories_of,
@@ -83,11 +84,44 @@ def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike
         categories_of(corpus, False, "x")
 
 
-def test_the_overlap_of_neighbours_is_that_of_their_distributions():
+def test_the_overlap_of_neighbours_is_that_of_their_distributions(monkeypatch):
+    """Left neighbours overlap by 2 sqrt(3/4 x 1/4), right ones wholly: 0.933 on average."""
     texts = [["a", "x", "b"]] * 6 + [["c", "x", "b"]] * 2 + [["a", "y", "b"]] * 2
     texts += [["c", "y", "b"]] * 6
-    (listed,) = [others for word, others in _find_alike(lambda: iter(texts)) if word == "x"]
-    assert listed == ["y"]
-    root_NF = np.sqrt(_count_neighbours(texts, ["x", "y", "a", "b", "c"]) / 8)[:2]
-    # Left neighbours overlap by 2 sqrt(3/4 x 1/4), right ones wholly.
-    assert root_NF[0] @ root_NF[1] / 2 == pytest.approx((0.75**0.5 + 1) / 2)
+
+    def others():
+        return {word: words for word, words in _find_alike(lambda: iter(texts)) if word in "xy"}
+
+    overlap = (0.75**0.5 + 1) / 2
+    monkeypatch.setattr(neighbours, "OVERLAP", overlap - 1e-4)
+    assert others() == {"x": ["y"], "y": ["x"]}
+    monkeypatch.setattr(neighbours, "OVERLAP", overlap + 1e-4)
+    assert others() == {"x": [], "y": []}
+
+
+def test_words_are_compared_in_parts_and_the_most_alike_are_kept(monkeypatch):
+    dice = np.random.default_rng(0)
+    texts = [[f"w{n}" for n in dice.integers(0, 30, 6)] for _ in range(400)]
+    whole = dict(_find_alike(lambda: iter(texts)))
+    assert {len(words) for words in whole.values()} == {16}
+    monkeypatch.setattr(neighbours, "PART", 7)
+    assert dict(_find_alike(lambda: iter(texts))) == whole
+    monkeypatch.setattr(neighbours, "MOST", 3)
+    assert dict(_find_alike(lambda: iter(texts))) == {w: o[:3] for w, o in whole.items()}
+
+
+def test_a_text_without_frequent_words_has_no_substitutes():
+    alike = alike_words(ListedPairs(train=[("a b c", "今天天气很好")]))
+    assert not [*alike.source.units(["a"])] and not [*alike.target.units(["今天天气很好"])]
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "alike"),
+    [
+        ("dog.", "cat.", True), ("dog.", "cat", False), ("Dog", "cat", False),
+        ("12", "dog", False), ("(dog", "(cat", True), ("...", "--", False),
+        ("लड़की", "लड़का", True), ("l'ami", "l'eau", True),
+    ],
+)  # fmt: skip
+def test_words_that_replace_each_other_are_written_alike(word, other, alike):
+    assert (_describe(word) == _describe(other)) == alike

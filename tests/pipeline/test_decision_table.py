@@ -6,6 +6,7 @@ import pytest
 from support.dispatched import sizes_of_gpu
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.sentence_sums import sum_by_sentence
+from xnmt_bench.parquet import read_table
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 
 
@@ -60,14 +61,15 @@ def test_a_gpu_computes_several_shards_at_once_and_writes_the_same_files(transfo
             version=1,
         )  # fmt: skip
 
-    asked_here, asked_there = [], []
-    here = load_decisions(make("here", asked_here))
+    asked_on_cpu, asked_on_gpu = [], []
+    on_cpu = make("on_cpu", asked_on_cpu).artefact
     with sizes_of_gpu():
-        there = load_decisions(make("there", asked_there))
-    assert asked_here == [[0, 1], [2, 3], [4]] and asked_there == [[0, 1, 2, 3, 4]]
-    assert here["sentence"].tolist() == [1, 2, 2, 4]
-    for name, values in here.items():
-        np.testing.assert_array_equal(values, there[name])
+        on_gpu = make("on_gpu", asked_on_gpu).artefact
+    assert asked_on_cpu == [[0, 1], [2, 3], [4]] and asked_on_gpu == [[0, 1, 2, 3, 4]]
+    files = [sorted((made.path / "test").iterdir()) for made in (on_cpu, on_gpu)]
+    assert [read_table(path)["sentence"].to_pylist() for path in files[0]] == [[1], [2, 2], [4]]
+    for path, other in zip(*files, strict=True):
+        assert path.name == other.name and path.read_bytes() == other.read_bytes()
 
 
 def test_a_split_finds_its_sentences_by_number(transformer):

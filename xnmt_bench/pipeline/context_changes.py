@@ -99,6 +99,7 @@ def store_context_changes(
         shard=SHARD,
         sentences=len(examples.examples),
         version=1,
+        together=1,  # each example is computed by itself
         examples=examples.fingerprint,
         context=asdict(system.context),
         comparisons=[asdict(comparison) for comparison in comparisons],

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.device import device_of, keeps_in_cache
+from xnmt_bench.device import device_of, free_memory
 from xnmt_bench.engine import make_shards
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.parquet import read_table, write_table
@@ -29,7 +29,7 @@ from xnmt_bench.store import Stage, Work
 Part = TypeVar("Part")
 Columns = dict[str, np.ndarray]
 Rows = Mapping[str, np.ndarray | list[Any]]  # a list has several numbers of each decision
-TOGETHER = 10  # shards that are computed at once on a GPU
+TOGETHER = 10  # shards
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def store_decisions(
     shard: int,
     sentences: int,
     version: int,
+    together: int = TOGETHER,
     **recipe: Any,
 ) -> Stage:
     """Return a table of decisions by the job's system; it is made if it is missing.
@@ -76,6 +77,7 @@ def store_decisions(
         shard: parts in a shard.
         sentences: of the test set, from the first.
         version: of `compute`; see `Store.stage`.
+        together: shards that are computed at once on a GPU.
         recipe: what decides the numbers besides the system and the sentences.
     """
     read = _Parts(parts, shard)
@@ -84,9 +86,10 @@ def store_decisions(
         paths = shard_paths(folder, EVALUATED, len(read.in_shards))
 
         def make(numbers: Sequence[int]) -> Iterator[int]:
-            together = 1 if keeps_in_cache(device_of(job.system.model)) else TOGETHER
-            for start in range(0, len(numbers), together):
-                members = numbers[start : start + together]
+            # Where sizes follow a device's memory, more is computed at once here too.
+            large = together if free_memory(device_of(job.system.model)) else 1
+            for start in range(0, len(numbers), large):
+                members = numbers[start : start + large]
                 rows = iter(compute([*chain(*(read.in_shards[number] for number in members))]))
                 for number in members:
                     tables = [pa.table(dict(next(rows))) for _ in read.in_shards[number]]

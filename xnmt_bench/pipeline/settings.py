@@ -22,13 +22,12 @@ from xnmt_bench.device import Device
 from xnmt_bench.errors import ConfigError
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.options import Count, Few, Positive, Rate, Seed, Size, Text, Texts, like
-from xnmt_bench.registry import LISTS
+from xnmt_bench.registry import KINDS, LISTS, entries
 from xnmt_bench.resolvers.options import CoreferenceOptions
 from xnmt_bench.rules.extract import ExtractionOptions, Scenario
 from xnmt_bench.rules.prefix import PrefixWords
 
 Value = TypeVar("Value")
-OF_METRIC = "metric."  # opening of an option's name
 MISSING = "???"  # of an option without a default, until it is given
 Node = dict[str, Any]  # plain values, such as a `_target_` and its options
 Near = Annotated[int, Field(ge=0, le=3)]  # sentences
@@ -373,16 +372,16 @@ def resolve(config: DictConfig) -> dict[str, Any]:
         values: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise ConfigError([str(error).splitlines()[0]]) from None
-    for group in LISTS:
-        nodes = values.get(group)
-        if isinstance(nodes, dict):
-            # Without a class it was not chosen.
-            values[group] = {name: node for name, node in nodes.items() if _is_chosen(node)}
+    for kind, declared in KINDS.items():
+        nodes = values.get(declared.group)
+        if declared.group in LISTS and isinstance(nodes, dict):
+            # Without its class it was not chosen; a node of another name is a fault.
+            values[declared.group] = {
+                name: node
+                for name, node in nodes.items()
+                if not isinstance(node, dict) or "_target_" in node or name not in entries(kind)
+            }
     return dict(values)
-
-
-def _is_chosen(node: Any) -> bool:
-    return not isinstance(node, Mapping) or "_target_" in node
 
 
 def leaves(node: Any, where: str = "") -> Iterator[tuple[str, Any]]:
@@ -434,7 +433,8 @@ def _changed(section: Value, changes: Mapping[str, Any]) -> Value:
 def _omissions(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a quick experiment leaves out, by the values that are configured in the end."""
     for name, usual in values["left_out"].items():
-        if name.startswith(OF_METRIC) and name.split(".")[1] not in values["metric"]:
+        group, *inside = name.split(".")
+        if group in LISTS and inside and inside[0] not in values[group]:
             continue
         value: Any = values
         for part in name.split("."):

@@ -56,14 +56,14 @@ def test_average_precision_of_the_published_scores(system, tokens, base, kl, p_c
 
 
 @pytest.mark.shared("context/pecore")
-def test_scores_that_say_nothing_find_no_context_sensitive_words(tmp_path):
+def test_scores_of_nothing_find_no_context_sensitive_words(tmp_path):
     """Constant ones are at the base rate, those of other words near it, negated ones below."""
     path = SCORES / "disc_eval_mt-anaphora-marian-small-scat-cti.tsv.gz"
     head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     column, cells = head.split("\t").index("kl_divergence"), [line.split("\t") for line in lines]
     score_N = np.array([row[column] for row in cells]).astype(float)
     order_N = np.random.default_rng(0).permutation(len(score_N))
-    found = {}
+    precision_of = {}
     for name, changed_N in (
         ("constant", np.ones(len(score_N))),
         ("negated", -score_N),
@@ -73,11 +73,11 @@ def test_scores_that_say_nothing_find_no_context_sensitive_words(tmp_path):
             row[column] = str(changed)
         (tmp_path / "cti.tsv").write_text("\n".join([head, *map("\t".join, cells)]) + "\n")
         rows = measure(tmp_path / "cti.tsv", "scores", tmp_path)
-        found[name] = rows["context-sensitive words", "", "KL"]["average_precision"]
+        precision_of[name] = rows["context-sensitive words", "", "KL"]["average_precision"]
     base = rows["context-sensitive words", "", "KL"]["chance"]
-    assert found["constant"] == pytest.approx(base)
-    assert found["negated"] < 0.7 * base
-    assert found["of other words"] == pytest.approx(base, abs=0.02)
+    assert precision_of["constant"] == pytest.approx(base)
+    assert precision_of["negated"] < 0.7 * base
+    assert precision_of["of other words"] == pytest.approx(base, abs=0.02)
 
 
 def test_words_beyond_the_threshold_are_called(tmp_path):

@@ -7,9 +7,10 @@ language (distributional clustering; Schütze 1993).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from unicodedata import category
 
 import numpy as np
 
@@ -30,6 +31,7 @@ EDGE, OTHER = 0, 1  # columns of a sentence's end, and of all words but the most
 Texts = Callable[[], Iterator[Sequence[str]]]  # the words of each sentence
 
 
+@lru_cache(maxsize=4)  # of a corpus that is open: it is asked for in planning, too
 def alike_words(corpus: Corpus) -> BothSides:
     """Return for each word those that stand between like neighbours, from the training split.
 
@@ -42,10 +44,11 @@ def alike_words(corpus: Corpus) -> BothSides:
         corpus: its training split is read twice for each side.
     """
 
-    def read(side: str) -> Texts:
+    def texts_of(side: str) -> Texts:
         return lambda: (split_words(getattr(s, side)) for s in corpus.sentences("train"))
 
-    return BothSides(*(Substitutes.listed(_find_alike(read(s))) for s in ("source", "target")))
+    sides = (_find_alike(texts_of(side)) for side in ("source", "target"))
+    return BothSides(*map(Substitutes.listed, sides))
 
 
 def categories_of(corpus: Corpus, heuristic: bool, option: str) -> BothSides:
@@ -75,6 +78,8 @@ def _find_alike(texts: Texts) -> Iterator[tuple[str, list[str]]]:
     # Sorted, so that nothing depends on the order of the text.
     words = sorted(count_of, key=lambda word: (-count_of[word], word))[:WORDS]
     words = [word for word in words if count_of[word] >= RAREST]
+    if not words:  # such as sentences without blanks, each of them one word
+        return
     root_NF = np.sqrt(_count_neighbours(texts(), words))
     root_NF /= np.sqrt(2 * np.array([[count_of[word]] for word in words]))
     place_of = {word: place for place, word in enumerate(words)}
@@ -110,5 +115,9 @@ def _count_neighbours(texts: Iterable[Sequence[str]], words: Sequence[str]) -> n
 
 def _describe(word: str) -> str:
     """Return what words that replace each other share in writing."""
-    first, core, last = re.fullmatch(r"(\W*)(.*?)(\W*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
-    return f"{first} {core[:1].isupper()} {core.isdigit()} {bool(core)} {last}"
+    # By category, since vowel signs of Indic scripts are no letters, and part of a word.
+    is_sign = [category(character)[0] in "PSZC" for character in word]
+    first = is_sign.index(False) if False in is_sign else len(word)
+    last = len(word) - is_sign[::-1].index(False) if False in is_sign else len(word)
+    core = word[first:last]
+    return repr((word[:first], core[:1].isupper(), core.isdigit(), bool(core), word[last:]))

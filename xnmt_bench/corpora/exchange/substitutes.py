@@ -56,7 +56,7 @@ class Unit:
 
     Attributes:
         start, stop: its words, counted from 0; `stop` is not among them.
-        others: the entries of its category but itself.
+        others: what it is exchanged for, such as the entries of its category but itself.
     """
 
     start: int

@@ -44,7 +44,8 @@ class SwappedCorpus(CorpusView):
         def draw() -> Iterator[tuple[int, Entry, Entry]]:
             for unit in categories.units(words):
                 itself = tuple(words[unit.start : unit.stop])
-                # The word itself is among the draws, so that share 1 is an even draw.
+                # The word itself is among the draws, so that within a category share 1 is an even
+                # draw. Alike words (`exchange.neighbours`) are near the word that stood there.
                 drawn = dice.random() < self._share
                 yield unit.start, itself, dice.choice((itself, *unit.others)) if drawn else itself
 

@@ -144,7 +144,7 @@ def _split(columns: Columns, by_sentence: Sequence[Sequence[Decision]]) -> list[
     ends = np.cumsum([len(decisions) for decisions in by_sentence])[:-1]
     parts = zip(*(np.split(column_N, ends) for column_N in columns.values()), strict=True)
     return [
-        {name: np.array([getattr(d, name) for d in decisions]) for name in KEYS}
+        {name: np.array([getattr(d, name) for d in decisions], dtype=np.int64) for name in KEYS}
         | dict(zip(columns, part, strict=True))
         for decisions, part in zip(by_sentence, parts, strict=True)
     ]
