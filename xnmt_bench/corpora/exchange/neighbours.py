@@ -47,8 +47,10 @@ def alike_words(corpus: Corpus) -> BothSides:
     def texts_of(side: str) -> Texts:
         return lambda: (split_words(getattr(s, side)) for s in corpus.sentences("train"))
 
-    sides = (_find_alike(texts_of(side)) for side in ("source", "target"))
-    return BothSides(*map(Substitutes.listed, sides))
+    source, target = (
+        Substitutes.listed(_find_alike(texts_of(side))) for side in ("source", "target")
+    )
+    return BothSides(source, target)
 
 
 def categories_of(corpus: Corpus, heuristic: bool, option: str) -> BothSides:
