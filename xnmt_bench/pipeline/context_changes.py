@@ -99,7 +99,7 @@ def store_context_changes(
         shard=SHARD,
         sentences=len(examples.examples),
         version=1,
-        together=1,  # each example is computed by itself
+        together=1,  # examples are computed one by one
         examples=examples.fingerprint,
         context=asdict(system.context),
         comparisons=[asdict(comparison) for comparison in comparisons],

@@ -31,7 +31,7 @@ EDGE, OTHER = 0, 1  # columns of a sentence's end, and of all words but the most
 Texts = Callable[[], Iterator[Sequence[str]]]  # the words of each sentence
 
 
-@lru_cache(maxsize=4)  # of a corpus that is open: it is asked for in planning, too
+@lru_cache(maxsize=4)  # planning needs it, too
 def alike_words(corpus: Corpus) -> BothSides:
     """Return for each word those that stand between like neighbours, from the training split.
 
@@ -117,7 +117,7 @@ def _count_neighbours(texts: Iterable[Sequence[str]], words: Sequence[str]) -> n
 
 def _describe(word: str) -> str:
     """Return what words that replace each other share in writing."""
-    # By category, since vowel signs of Indic scripts are no letters, and part of a word.
+    # By category: vowel signs of Indic scripts belong to the word.
     is_sign = [category(character)[0] in "PSZC" for character in word]
     first = is_sign.index(False) if False in is_sign else len(word)
     last = len(word) - is_sign[::-1].index(False) if False in is_sign else len(word)
