@@ -1,4 +1,4 @@
-"""Sentences a second on a GPU beside one thread of the processor, in one run of ten minutes.
+"""Sentences a second on a GPU beside one thread of the processor, in one run.
 
     python benchmarks/accelerator.py --source test.de --target test.en --device cuda
     python benchmarks/accelerator.py --device cpu --models transformer_128 --sentences 8 --few 2

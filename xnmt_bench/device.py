@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 Moved = TypeVar("Moved", bound=nn.Module)
 CPU = torch.device("cpu")
 KINDS = ["cuda", "mps"]  # of devices besides the CPU
-# Of memory for each position that a decoder of base size reads; 41 KB were measured.
+# Of memory for each position that a decoder reads, roughly: enough at base size.
 READ_BYTES = 2**16
 FEWEST = 64  # positions; memory that cannot hold these cannot hold a sentence
 # What MPS, cuBLAS and cuDNN, and a processor say where torch has no error of its own.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import categories_of
+from xnmt_bench.corpora.exchange.neighbours import HEURISTIC, categories_of
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import NotApplicable
@@ -35,7 +35,6 @@ from xnmt_bench.rules.table import SentenceRelevance
 from xnmt_bench.store import Stage
 
 SHARD = 50  # sentences
-HEURISTIC = "neighbours (a heuristic)"
 FEWEST = 100  # usable decisions of a side; fewer show nothing
 TAKES_BOTH = (
     "Where two words decide together, replacing one of them alone says little: causal@k leaves "

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import alike_words
+from xnmt_bench.corpora.exchange.neighbours import HEURISTIC, alike_words
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.planted.natural import FIRST, SECOND
 from xnmt_bench.corpora.sentence import SIDES, Sentence
@@ -278,7 +278,7 @@ class NaturalTwins(SumMetric):
                 "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
             )
             files[self.name] = file.path / FILE
-        exchanged = "grammar" if job.corpus.substitutes() else "neighbours (a heuristic)"
+        exchanged = "grammar" if job.corpus.substitutes() else HEURISTIC
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),
