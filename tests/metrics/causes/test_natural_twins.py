@@ -21,12 +21,11 @@ from xnmt_bench.measuring.measurement import write
 from xnmt_bench.metrics.causes import NaturalTwins
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.natural_twins import (
-    HALVES,
-    SYSTEMS,
     _describe,
     _sum,
     columns_of,
     compare_causes,
+    decisions_alike,
 )
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.fidelity.trial import analysis
@@ -52,19 +51,17 @@ def sentences(seed, count):
         yield number, Sentence(" ".join(source), " ".join(target), "", number)
 
 
-def rows_of(first, second, parts):
-    """The decisions that two models make alike, as the metric keeps them."""
+def alike(first, second, parts):
+    """The decisions that two models make alike, with effects, as the metric reads them."""
     both = BothSides(CATEGORIES, CATEGORIES)
     for part in parts:
-        of_both = [Interventions(model, both, 8).halves([part])[0] for model in (first, second)]
-        columns = columns_of(first.target_subwords, *part, of_both)
-        yield from (
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        )
-
-
-def effects_of(row):
-    return np.array([[row[f"{s} {h}"] for h in HALVES] for s in SYSTEMS])
+        of_both = []
+        for model in (first, second):
+            [halves] = Interventions(model, both, 8).halves([part])
+            columns = columns_of(model.target_subwords, *part, halves)
+            rows = zip(*columns.values(), strict=True)
+            of_both.append([dict(zip(columns, row, strict=True)) for row in rows])
+        yield from decisions_alike(*of_both)
 
 
 def is_cue(word):
@@ -77,8 +74,8 @@ def test_planted_differences_are_found_exactly(margin):
     first, second = build_copying_transformer("source"), build_copying_transformer("prefix")
     parts = list(sentences(0, 60))
     found = {}
-    for row in rows_of(first, second, parts):
-        disagreement = compare_causes(effects_of(row))
+    for row, effect_2HW in alike(first, second, parts):
+        disagreement = compare_causes(effect_2HW)
         if disagreement and disagreement.margin >= margin:
             found[row["sentence"], row["step"]] = _describe(row, disagreement)
     expected = {}
@@ -116,9 +113,9 @@ def test_planted_differences_are_found_exactly(margin):
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_the_same_system_twice_has_no_disagreement(side):
     model = build_copying_transformer(side)
-    rows = list(rows_of(model, model, sentences(1, 30)))
-    assert len(rows) > 60
-    assert not any(compare_causes(effects_of(row)) for row in rows)
+    effects = [effect_2HW for _, effect_2HW in alike(model, model, sentences(1, 30))]
+    assert len(effects) > 60
+    assert not any(compare_causes(effect_2HW) for effect_2HW in effects)
 
 
 def test_systems_that_use_the_same_word_do_not_disagree():
@@ -126,7 +123,7 @@ def test_systems_that_use_the_same_word_do_not_disagree():
     first, second = build_copying_transformer(), build_copying_transformer()
     second.output.weight.mul_(0.8)
     disagreements = [
-        compare_causes(effects_of(r)) for r in rows_of(first, second, sentences(2, 30))
+        compare_causes(effect_2HW) for _, effect_2HW in alike(first, second, sentences(2, 30))
     ]
     assert not any(d and d.margin >= 0.1 for d in disagreements) and len(disagreements) > 60
 

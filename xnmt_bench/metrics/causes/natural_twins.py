@@ -16,6 +16,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -182,7 +183,7 @@ class NaturalTwins(SumMetric):
         yield self.plan(
             job,
             make,
-            lambda: [self._effects(job, other)],
+            lambda: self._effects(job, other),
             lambda: Further(content={"other": other.system.fingerprint}),
             other=name,
         )
@@ -202,8 +203,10 @@ class NaturalTwins(SumMetric):
             raise NotApplicable(f"{option}_seed: nmt.path is not trained here; give {option}_path")
         return job.changed({"nmt": {"seed": self.other_seed}})
 
-    def _effects(self, job: Job, other: Job) -> Stage:
-        """Return the effects of each word on the decisions that both systems make alike.
+    def _effects(self, job: Job, other: Job) -> list[Stage]:
+        """Return the effects of each word on each system's decisions.
+
+        One system's are the same beside any other, and are made once.
 
         Raises:
             NotApplicable: their vocabularies differ, or the test set holds chosen decisions.
@@ -215,35 +218,34 @@ class NaturalTwins(SumMetric):
                 raise NotApplicable(f"the second system has another {side} vocabulary")
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
         categories = job.corpus.substitutes() or alike_words(job.corpus)
+        return [self._effects_of(each, sentences, categories) for each in (job, other)]
 
-        def parts() -> Iterator[tuple[int, Sentence]]:
-            return tied_sentences(job, sentences, self._interventions(job, categories))
+    def _effects_of(self, job: Job, sentences: int, categories: BothSides) -> Stage:
+        most = len(HALVES) * self.substitutes
+
+        def interventions() -> Interventions:
+            return Interventions(job.system.model, categories, most)
 
         def compute(shard: list[tuple[int, Sentence]]) -> list[Mapping[str, Any]]:
-            of_systems = [self._interventions(j, categories).halves(shard) for j in (job, other)]
-            vocabulary = job.system.model.target_subwords
+            vocabulary, every = job.system.model.target_subwords, interventions().halves(shard)
             return [
-                columns_of(vocabulary, number, sentence, of_both)
-                for (number, sentence), *of_both in zip(shard, *of_systems, strict=True)
+                columns_of(vocabulary, number, sentence, halves)
+                for (number, sentence), halves in zip(shard, every, strict=True)
             ]
 
         return store_decisions(
             job,
-            "natural_twins",
-            self.title,
-            parts,
+            "effects_by_halves",
+            "effects of words, by halves of their substitutes,",
+            lambda: tied_sentences(job, sentences, interventions()),
             compute,
             shard=SHARD,
             sentences=sentences,
             version=1,
-            other=other.system,
             encoded=job.texts.encoded,
             substitutes=self.substitutes,
             categories=categories.digest,
         )
-
-    def _interventions(self, job: Job, categories: BothSides) -> Interventions:
-        return Interventions(job.system.model, categories, len(HALVES) * self.substitutes)
 
     def _evidence(self, job: Job, other: Job) -> Evidence:
         """Return sums by sentence, and the chosen decisions in a file if they are enough.
@@ -251,15 +253,14 @@ class NaturalTwins(SumMetric):
         Raises:
             NotApplicable: as `_effects`; or the systems nowhere choose the same word.
         """
-        artefact = self._effects(job, other)
+        artefacts = self._effects(job, other)
         numbers, sums, twins = list[int](), list[dict[str, float]](), list[dict[str, Any]]()
         systems = {
             name: j.system.fingerprint for name, j in zip(SYSTEMS, (job, other), strict=True)
         }
         # Sentences have unlike numbers of words, so that their effects do not stack.
-        for path in shards(artefact.path, EVALUATED):
-            for row in read_table(path).to_pylist():
-                effect_2HW = np.array([[row[f"{s} {h}"] for h in HALVES] for s in SYSTEMS], float)
+        for paths in zip(*(shards(a.path, EVALUATED) for a in artefacts), strict=True):
+            for row, effect_2HW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
                 disagreement = compare_causes(effect_2HW)
                 numbers.append(row["sentence"])
                 sums.append(_sum(effect_2HW, disagreement))
@@ -272,17 +273,23 @@ class NaturalTwins(SumMetric):
         def write(folder: Path) -> None:
             write_table(pa.Table.from_pylist(twins), folder / FILE)
 
+        first, second = artefacts
         files = {}
         if len(twins) >= self.fewest:
             file = job.store.stage(
-                "natural_twins_chosen", write, version=1, effects=artefact, margin=self.margin
+                "natural_twins_chosen",
+                write,
+                version=2,
+                first=first,
+                second=second,
+                margin=self.margin,
             )
             files[self.name] = file.path / FILE
         exchanged = "grammar" if job.corpus.substitutes() else HEURISTIC
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),
-            {"effects": artefact.fingerprint},
+            {"effects": first.fingerprint, "other_effects": second.fingerprint},
             {"words exchanged by": exchanged},
         )
         return replace(evidence, files=files)
@@ -340,44 +347,54 @@ class NaturalTwins(SumMetric):
 
 
 def columns_of(
-    vocabulary: Subwords,
-    number: int,
-    sentence: Sentence,
-    of_both: Sequence[Halves],
+    vocabulary: Subwords, number: int, sentence: Sentence, halves: Halves
 ) -> Mapping[str, Any]:
-    """Return a sentence's decisions that both systems make alike as columns of a table.
+    """Return a system's decisions on a sentence, and the effects of its words, as columns.
 
     Args:
-        vocabulary: the target's, of both systems.
+        vocabulary: the target's.
         number: of the sentence.
         sentence: itself.
-        of_both: of each system.
+        halves: the effects.
     """
-    words, clean = split_words(sentence.target), of_both[0].clean
-    labels = [halves.label_N.tolist() for halves in of_both]
+    words, clean = split_words(sentence.target), halves.clean
     rows, targets = list[int](), list[str]()
-    for n, (step, word) in enumerate(
-        zip(clean.step_N.tolist(), clean.word_N.tolist(), strict=True)
+    for n, (step, word, label) in enumerate(
+        zip(clean.step_N.tolist(), clean.word_N.tolist(), halves.label_N.tolist(), strict=True)
     ):
-        label = labels[0][n]
         # The decision becomes a sentence of its own, whose last word is the label. That leaves out
         # labels that go on with a word, or end the sentence.
         target = " ".join([*words[:word], vocabulary.decode([label])])
-        as_read = vocabulary.encode(target) == [*clean.ids[PREFIX][:step], label]
-        if as_read and label == labels[1][n]:
+        if vocabulary.encode(target) == [*clean.ids[PREFIX][:step], label]:
             rows.append(n)
             targets.append(target)
-    effects = {
-        f"{system} {half}": [*halves.effect_HNW[h][rows]]
-        for system, halves in zip(SYSTEMS, of_both, strict=True)
-        for h, half in enumerate(HALVES)
-    }
     return {
         "sentence": np.full(len(rows), number),
         "step": clean.step_N[rows],
+        "label": halves.label_N[rows],
         "source": [sentence.source] * len(rows),
         "target": targets,
-    } | effects
+        **{
+            half: [*effect_NW[rows]]
+            for half, effect_NW in zip(HALVES, halves.effect_HNW, strict=True)
+        },
+    }
+
+
+def decisions_alike(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], np.ndarray]]:
+    """Yield the decisions in which two systems choose the same word, and the effects (2, H, W).
+
+    Args:
+        first: rows of the first system, with the columns of `columns_of`.
+        second: rows of the second one.
+    """
+    label = itemgetter("sentence", "step", "label")
+    of_second = {label(row): row for row in second}
+    for row in first:
+        if other := of_second.get(label(row)):
+            yield row, np.array([[r[half] for half in HALVES] for r in (row, other)], dtype=float)
 
 
 def _sum(effect_2HW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
