@@ -46,6 +46,7 @@ from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
 from xnmt_bench.device import CPU, device_of
+from xnmt_bench.fitting import adam
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.metric import SHARD as REPLACED
@@ -85,7 +86,7 @@ PIECES = 4000
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of erasure
 SAMPLES, DRAWS = 50, 5  # of infidelity and of soft erasure
 SUBSTITUTES = 4  # of a word, in causes
-STEPS, BATCH, WORDS, K = 5, 64, 100, 1  # of a training; its rules have K words a side
+STEPS, BATCH, WORDS, K = 20, 64, 100, 1  # of a training; its rules have K words a side
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def make_m2m100(pairs: list[tuple[str, str]], folder: Path, width: int = 16) -> 
     return open_huggingface(str(folder), "m2m100", **READER["m2m100"])
 
 
-COLUMNS = "work", "times", "operations of each", "waits", "aim", "met"
+COLUMNS = "work", "times", "operations of each", "views among them", "waits", "aim", "met"
 MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
 
 
@@ -239,8 +240,8 @@ def list_steps(device: torch.device = CPU) -> Iterator[Work]:
 
 
 def take_steps(proxy: Proxy) -> None:
-    """Train a proxy; Adam's waits are for its steps, which lie on the host."""
-    optimizer = torch.optim.Adam(proxy.parameters(), foreach=True)  # as is the default on a GPU
+    """Train a proxy."""
+    optimizer = adam(proxy.parameters(), 1e-3)
     device = device_of(proxy)
     words_BK = torch.randint(WORDS, (BATCH, 2 * K), device=device)
     label_B = torch.randint(WORDS, (BATCH,), device=device)
@@ -308,9 +309,10 @@ def main() -> None:
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
         for work in chain(list_work(model, split, pairs, folder), list_steps()):
             counted = count(work.run)
-            each, waits = counted.operations.total() / work.items, counted.waits.total()
+            each, views = (n / work.items for n in (counted.operations.total(), counted.views))
             met = "yes" if each <= work.aim else "no"
-            table.add_row(*map(str, (work.name, work.items, f"{each:.1f}", waits, work.aim, met)))
+            cells = work.name, work.items, f"{each:.1f}", f"{views:.1f}", counted.waits.total()
+            table.add_row(*map(str, (*cells, work.aim, met)))
             if arguments.most:
                 console.print(work.name, counted.operations.most_common(arguments.most))
                 console.print(counted.waits)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from proxies.base import Proxy
 from proxies.lessons import DecisionBatch, Lessons, ProxyTrainingOptions
-from xnmt_bench.fitting import MONITOR, SeededModule
+from xnmt_bench.fitting import MONITOR, SeededModule, adam
 
 
 class ProxyTraining(SeededModule):
@@ -48,4 +48,4 @@ class ProxyTraining(SeededModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""
-        return torch.optim.Adam(self.parameters(), lr=self._options.learning_rate)
+        return adam(self.parameters(), self._options.learning_rate)

@@ -12,29 +12,57 @@ from proxies.data import loader, pack
 from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.training import ProxyTraining
+from support.dispatched import count
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.fitting import fit
+from xnmt_bench.fitting import adam, fit
 from xnmt_bench.trainer import TrainerOptions
+
+
+def build_fn(rate: float = 1e-3, batch_size: int = 16):
+    rng = np.random.default_rng(0)
+    words_NK, label_N = rng.integers(4, 20, (800, 2)), rng.integers(4, 20, 800)
+    decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
+    options = ProxyTrainingOptions(batch_size=batch_size, learning_rate=rate, max_epochs=4)
+    lessons = Lessons(
+        lambda epoch: loader(decisions[:700], batch_size, 0, epoch),
+        lambda: loader(decisions[700:], batch_size),
+    )
+    return ProxyTraining(FN(Vocabulary(20, 20, 1), dimension=8, hidden=8), lessons, options, 20)
 
 
 @pytest.mark.parametrize(("rate", "reason"), [(1e30, "nan|inf"), (30.0, r"the loss is \d")])
 def test_training_that_diverges_says_so(tmp_path, rate, reason):
-    rng = np.random.default_rng(0)
-    words_NK, label_N = rng.integers(4, 20, (800, 2)), rng.integers(4, 20, 800)
-    decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
-    options = ProxyTrainingOptions(batch_size=16, learning_rate=rate, max_epochs=4)
-
-    def build():
-        proxy = FN(Vocabulary(20, 20, 1), dimension=8, hidden=8)
-        lessons = Lessons(
-            lambda epoch: loader(decisions[:700], 16, 0, epoch), lambda: loader(decisions[700:], 16)
-        )
-        return ProxyTraining(proxy, lessons, options, 20)
-
     quiet = TrainerOptions(progress_bar=False)
     with pytest.raises(XnmtError, match=rf"fn on words: training diverges: .*({reason})") as caught:
-        fit(build, tmp_path, 0, 4, 2, quiet, "fn on words")
+        fit(lambda: build_fn(rate), tmp_path, 0, 4, 2, quiet, "fn on words")
     assert "learning_rate" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_adam_takes_the_steps_of_torchs_in_one_operation():
+    def train(make_optimizer):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(5, 3)
+        optimizer = make_optimizer(layer.parameters())
+        for _ in range(4):
+            optimizer.zero_grad()
+            layer(torch.ones(2, 5)).square().sum().backward()
+            counted = count(optimizer.step)
+        return counted.operations, layer.weight.detach()
+
+    betas = (0.9, 0.98)
+    operations, weight = train(lambda weights: adam(weights, 0.1, betas=betas))
+    _, expected = train(lambda weights: torch.optim.Adam(weights, 0.1, betas=betas))
+    torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
+    assert operations["_fused_adam_"] == 1 and operations["_local_scalar_dense"] == 0
+
+
+def test_gradients_are_clipped_under_mixed_precision_too(tmp_path):
+    mixed = TrainerOptions(progress_bar=False, precision="bf16-mixed")
+    trained, facts = fit(lambda: build_fn(batch_size=350), tmp_path, 0, 1, 2, mixed, "fn on words")
+    assert facts["epochs"] == 1
+    torch.manual_seed(0)
+    untrained = build_fn().state_dict()
+    assert all(not torch.equal(w, untrained[name]) for name, w in trained.state_dict().items())
 
 
 class Hostile:

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -116,6 +116,23 @@ class _Converged(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.curve = state_dict["curve"]
+
+
+def adam(
+    weights: Iterable[torch.nn.Parameter], learning_rate: float, **options: Any
+) -> torch.optim.Adam:
+    """Return Adam that updates all weights in one operation.
+
+    Args:
+        weights: what it learns.
+        learning_rate: the step size.
+        options: further ones of `torch.optim.Adam`, such as `betas`.
+    """
+    optimizer = torch.optim.Adam(weights, lr=learning_rate, fused=True, **options)
+    # Lightning refuses to clip gradients, under mixed precision, where an optimizer scales them
+    # back by itself, as fused ones may. Then the scaler does it.
+    optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
+    return optimizer
 
 
 def inverse_square_root(optimizer: torch.optim.Optimizer, warmup_steps: int) -> dict[str, Any]:

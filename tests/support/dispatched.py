@@ -25,6 +25,7 @@ ON_HOST = {
     *("item", "tolist", "cpu", "nonzero", "unique", "masked_select"),
     *("__bool__", "__int__", "__float__", "__index__", "__array__", "__contains__"),
 }
+UNMARKED_VIEWS = ("_unsafe_view", "detach", "lift_fresh")  # which torch does not mark as views
 
 
 @dataclass
@@ -33,11 +34,13 @@ class Count:
 
     Attributes:
         operations: by name, views too, which Python dispatches like any other.
+        views: how many of them are views, for which a device has nothing to do.
         waits: by name, the waits of the host. What is copied right behind another copy, with no
             operation between, does not wait again.
     """
 
     operations: Counter[str] = field(default_factory=Counter)
+    views: int = 0
     waits: Counter[str] = field(default_factory=Counter)
     idle: bool = True  # nothing was dispatched since the last wait
     on_host: bool = False  # what is dispatched now is of a tensor that is never on a GPU
@@ -68,7 +71,9 @@ class _Operations(TorchDispatchMode):
         result = function(*args, **(kwargs or {}))
         self._count.operations[name] += 1
         # Views of what is there start nothing that could be waited for.
-        if not function.is_view:
+        if function.is_view or name in UNMARKED_VIEWS:
+            self._count.views += 1
+        else:
             self._count.idle = False
         return result
 

@@ -119,7 +119,7 @@ class BaseTuned(Judge):
         return rules.store.stage(
             "tuned",
             work,
-            version=1,
+            version=2,
             masked=VERSION,
             amount=Work(f"{self.row_name} on {rules.system.name}", training.max_epochs, "epochs"),
             # No rules in the recipe: all explainers share one tuned model.

@@ -147,7 +147,7 @@ class TrainedProxy(Judge):
         return self.rules.store.stage(
             "proxy",
             work,
-            version=4 if initial else 3,
+            version=5 if initial else 4,
             amount=Work(self._kind, training.max_epochs, "epochs"),
             **self.learning_recipe(),
             k=self.rules.k,

@@ -14,7 +14,7 @@ from proxies.data import DrawnRules, VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from proxies.narrowed import WIDEST, Pieces
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
-from xnmt_bench.fitting import MONITOR, SeededModule
+from xnmt_bench.fitting import MONITOR, SeededModule, adam
 from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.judges.trained_proxy import HELD_OUT, NUMBERS, held_out
 from xnmt_bench.nmt.base import NMTModel
@@ -107,7 +107,7 @@ class Tuning(SeededModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""
         learning_rate = self.learning_rate_factor * self._options.learning_rate
-        return torch.optim.Adam(self.learnt.parameters(), lr=learning_rate)
+        return adam(self.learnt.parameters(), learning_rate)
 
 
 class ReadoutTraining(Tuning):

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
 from xnmt_bench.engine import rank_and_ranks
 from xnmt_bench.errors import XnmtError
-from xnmt_bench.fitting import MONITOR, Mode, SeededModule, inverse_square_root
+from xnmt_bench.fitting import MONITOR, Mode, SeededModule, adam, inverse_square_root
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, DraftOptions
 from xnmt_bench.nmt.batching import PairBatches, loader, steps_of
@@ -149,8 +149,8 @@ class NMTTraining(SeededModule):
         # Vaswani et al. 2017, section 5.3.
         # A base that stays has no gradients, and needs no state of Adam's.
         learning = [weight for weight in self.parameters() if weight.requires_grad]
-        adam = torch.optim.Adam(learning, lr=rate, betas=(0.9, 0.98), eps=1e-9)
-        return {"optimizer": adam, "lr_scheduler": inverse_square_root(adam, warmup)}
+        optimizer = adam(learning, rate, betas=(0.9, 0.98), eps=1e-9)
+        return {"optimizer": optimizer, "lr_scheduler": inverse_square_root(optimizer, warmup)}
 
 
 def smoothed_cross_entropy(

@@ -137,7 +137,7 @@ class Training(Lazy):
         return self.store.stage(
             "nmt",
             partial(train_together, train),
-            version=1,
+            version=2,
             # Where a pass has many validations, each counts as an epoch, and none is as long.
             amount=None if every else training_work(self.nmt, kind),
             encoded=texts.encoded,
