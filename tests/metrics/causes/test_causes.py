@@ -11,6 +11,7 @@ from scipy import stats
 from support.dispatched import count
 from support.example_rows import SYSTEM, measured, scored
 from support.systems import double
+from xnmt_bench.corpora.exchange.neighbours import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins
@@ -653,6 +654,15 @@ def test_the_note_on_planted_words_says_what_they_do():
     _, note = Causes().notes([scored(row, values, as_long=1.0)])
     effects = "0.900 (greatest of the source words' in 100.0 %), the cue's 0.100 (greatest in 0.0 %"
     assert f"the link's effect is {effects}" in note
+
+
+def test_a_note_says_that_words_are_exchanged_by_a_heuristic():
+    row = SYSTEM | {"explainer": "attention", "k": 1, "seed": ""}
+    by_grammar = scored(row, {}, as_long=1.0)
+    by_heuristic = scored(row, {}, as_long=1.0)
+    by_heuristic.measurement.settings[EXCHANGED] = HEURISTIC
+    assert HEURISTIC_NOTE not in Causes().notes([by_grammar])
+    assert Causes().notes([by_grammar, by_heuristic]).count(HEURISTIC_NOTE) == 1
 
 
 def test_each_training_has_a_note_on_planted_words():

@@ -19,7 +19,12 @@ from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 
-HEURISTIC = "neighbours (a heuristic)"  # what rows say of it
+EXCHANGED = "words exchanged by"  # a setting of rows: `grammar`, or
+HEURISTIC = "neighbours (a heuristic)"
+HEURISTIC_NOTE = (
+    "Words are exchanged by a heuristic for others that stand between like neighbours in the "
+    "training text: an effect depends on these substitutes, too."
+)
 RAREST = 5  # occurrences; the neighbours of rarer words are too few to tell
 WORDS = 30_000  # of a language, the most frequent ones
 FRAMES = 500  # words whose neighbourhood is compared, the most frequent ones

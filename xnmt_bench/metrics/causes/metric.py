@@ -12,7 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import HEURISTIC, categories_of
+from xnmt_bench.corpora.exchange.neighbours import (
+    EXCHANGED,
+    HEURISTIC,
+    HEURISTIC_NOTE,
+    categories_of,
+)
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import NotApplicable
@@ -213,7 +218,7 @@ class Causes(SumMetric):
         # With one side there is nothing to pool.
         left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
-        settings = {"words exchanged by": HEURISTIC if self.heuristic else "grammar"}
+        settings = {EXCHANGED: HEURISTIC if self.heuristic else "grammar"}
         counts = load_decisions(artefact, ("substitutes", "as_long"))
         substitutes, as_long = (int(counts[name].sum()) for name in ("substitutes", "as_long"))
         facts = {"as_long": as_long / max(substitutes, 1)}
@@ -387,13 +392,15 @@ class Causes(SumMetric):
         return results
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
-        """Return how long substitutes are, and what the planted words of twins do."""
+        """Return what substitutes are, and what the planted words of twins do."""
         measured = [s for s in scored if s.measurement.ok]
         if not measured:
             return []
         # The least of all rows: substitutes of other lengths move every later word.
         as_long = min(s.measurement.facts.of_metric["as_long"] for s in measured)
         notes = [f"{100 * as_long:.0f} % of the substitutes have as many pieces as the word."]
+        if any(s.measurement.settings.get(EXCHANGED) == HEURISTIC for s in measured):
+            notes.append(HEURISTIC_NOTE)
         if any(s.values.get("takes_both") for s in measured):
             notes.append(TAKES_BOTH)
         # By system, since each of several trainings has effects of its own.

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import HEURISTIC, alike_words
+from xnmt_bench.corpora.exchange.neighbours import EXCHANGED, HEURISTIC, HEURISTIC_NOTE, alike_words
 from xnmt_bench.corpora.exchange.substitutes import BothSides
 from xnmt_bench.corpora.planted.natural import FIRST, SECOND
 from xnmt_bench.corpora.sentence import SIDES, Sentence
@@ -290,7 +290,7 @@ class NaturalTwins(SumMetric):
             job,
             *by_unit(np.array(numbers), **columns),
             {"effects": first.fingerprint, "other_effects": second.fingerprint},
-            {"words exchanged by": exchanged},
+            {EXCHANGED: exchanged},
         )
         return replace(evidence, files=files)
 
@@ -314,8 +314,10 @@ class NaturalTwins(SumMetric):
 
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return which file has the chosen decisions of each row, and whether they can be used."""
-        notes = []
-        for s in (s for s in scored if s.measurement.ok):
+        measured = [s for s in scored if s.measurement.ok]
+        by_heuristic = any(s.measurement.settings.get(EXCHANGED) == HEURISTIC for s in measured)
+        notes = [HEURISTIC_NOTE] if by_heuristic else []
+        for s in measured:
             m, margin = s.measurement, s.measurement.settings["margin"]
             pair = f"{m.identity['nmt']} and {m.identity['other']}"
             if self.name not in m.files:
