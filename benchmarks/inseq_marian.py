@@ -17,7 +17,6 @@ the same, EOS left out.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import random
 import sys
@@ -29,10 +28,10 @@ import inseq
 import torch
 import torch.nn.functional as F
 from sacrebleu.metrics import BLEU
-from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from support.huggingface_models import list_pieces, open_tokenizer, train_pieces
+from support.huggingface_models import build_marian
 from xnmt_bench.explanation import Explanation, from_inseq
 from xnmt_bench.nmt.opening import load
 from xnmt_bench.progress import track
@@ -40,7 +39,7 @@ from xnmt_bench.registry import load_explainer
 
 CODES = ("de", "en")
 TEST = "test_2016_flickr"
-PIECES, WIDTH, LAYERS = 3000, 192, 2  # pieces of a side
+PIECES, WIDTH = 3000, 192  # pieces of a side
 ROWS, LONGEST, RATE = 64, 60, 2e-3  # sentences of a batch, ids of a side, learning rate
 LENGTH = 60  # ids of a translation at most; the default limit is 20
 # inseq's method, this project's name, the options that make it inseq's definition, and how inseq
@@ -54,36 +53,9 @@ METHODS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 Pairs = list[tuple[str, str]]
 
 
-def build(folder: Path, texts: list[list[str]]) -> tuple[PreTrainedTokenizerBase, MarianMTModel]:
-    """Makes an untrained model, and its tokenizer from the texts of both sides."""
-    folder.mkdir(parents=True)
-    sides = [
-        list_pieces(train_pieces(folder, f"{side}.spm", text, PIECES))
-        for side, text in zip(("source", "target"), texts, strict=True)
-    ]
-    pieces = [piece for side in sides for piece in side if not piece.startswith("<")]
-    vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), "<pad>"]
-    (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
-    (folder / "config.json").write_text(json.dumps({"model_type": "marian"}))
-    languages = {"source_lang": CODES[0], "target_lang": CODES[1]}
-    tokenizer = open_tokenizer(folder, "MarianTokenizer", **languages)
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    pad = tokenizer.pad_token_id
-    model = MarianMTModel(MarianConfig(
-        vocab_size=len(vocabulary), pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=0,
-        forced_eos_token_id=0, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS,
-        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=4 * WIDTH,
-        decoder_ffn_dim=4 * WIDTH, max_position_embeddings=128, dropout=0.1, scale_embedding=True,
-        activation_function="swish",
-    ))  # fmt: skip
-    model.generation_config.bad_words_ids = [[pad]]  # as those of the hub have it
-    return tokenizer, model
-
-
 def train(folder: Path, texts: list[list[str]], steps: int) -> None:
     """Trains a small model on sentence pairs and saves it."""
-    tokenizer, model = build(folder, texts)
+    tokenizer, model = build_marian(folder, texts, CODES, PIECES, WIDTH)
     optimiser = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, steps, pct_start=0.15)
     drawn = batches(tokenizer, list(zip(*texts, strict=True)))

@@ -11,6 +11,7 @@ import json
 import logging
 import random
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from transformers import (
     MarianMTModel,
     MBartConfig,
     MBartForConditionalGeneration,
+    PreTrainedTokenizerBase,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -94,6 +96,40 @@ def build_base(folder: Path, texts: list[str], width: int = 512) -> None:
     )  # fmt: skip
     M2M100ForConditionalGeneration(config).save_pretrained(folder)
     print(f"{len(vocabulary):,} pieces of {PIECES:,} that were asked for")
+
+
+def build_marian(
+    folder: Path,
+    texts: Sequence[list[str]],
+    languages: tuple[str, str],
+    pieces: int,
+    width: int,
+    longest: int = 128,
+) -> tuple[PreTrainedTokenizerBase, MarianMTModel]:
+    """Returns an untrained Marian that can learn to translate, and its tokenizer, which is saved.
+
+    Args:
+        folder: where the tokenizer goes.
+        texts: of the source and of the target.
+        languages: of both.
+        pieces: of a side.
+        width: of embeddings and states.
+        longest: positions of a side.
+    """
+    folder.mkdir(parents=True)
+    tokenizer = _marian("marian", folder, texts, pieces, languages)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    pad = tokenizer.pad_token_id
+    model = MarianMTModel(MarianConfig(
+        vocab_size=len(tokenizer), pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=0,
+        forced_eos_token_id=0, d_model=width, encoder_layers=2, decoder_layers=2,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width, max_position_embeddings=longest, dropout=0.1,
+        scale_embedding=True, activation_function="swish",
+    ))  # fmt: skip
+    model.generation_config.bad_words_ids = [[pad]]  # as those of the hub have it
+    return tokenizer, model
 
 
 def add_separator(
@@ -190,14 +226,15 @@ def open_tokenizer(folder: Path, tokenizer_class: str, **config):
     return AutoTokenizer.from_pretrained(folder)
 
 
-def _marian(family, folder, texts):
-    sides = [train_pieces(folder, f"{side}.spm", text, 300)
+def _marian(family, folder, texts, pieces=300, languages=("en", "de")):
+    sides = [train_pieces(folder, f"{side}.spm", text, pieces)
              for side, text in zip(("source", "target"), texts, strict=True)]  # fmt: skip
     pieces = [p for side in sides for p in list_pieces(side) if not p.startswith("<")]
     vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({p: n for n, p in enumerate(vocabulary)}))
     (folder / "config.json").write_text(json.dumps({"model_type": "marian"}))
-    return open_tokenizer(folder, "MarianTokenizer", source_lang="en", target_lang="de")
+    source, target = languages
+    return open_tokenizer(folder, "MarianTokenizer", source_lang=source, target_lang=target)
 
 
 def _m2m100(family, folder, texts):
