@@ -74,8 +74,8 @@ def test_planted_differences_are_found_exactly(margin):
     first, second = build_copying_transformer("source"), build_copying_transformer("prefix")
     parts = list(sentences(0, 60))
     found = {}
-    for row, effect_2HW in alike(first, second, parts):
-        disagreement = compare_causes(effect_2HW)
+    for row, effect_2MW in alike(first, second, parts):
+        disagreement = compare_causes(effect_2MW)
         if disagreement and disagreement.margin >= margin:
             found[row["sentence"], row["step"]] = _describe(row, disagreement)
     expected = {}
@@ -113,9 +113,9 @@ def test_planted_differences_are_found_exactly(margin):
 @pytest.mark.parametrize("side", ["source", "prefix"])
 def test_the_same_system_twice_has_no_disagreement(side):
     model = build_copying_transformer(side)
-    effects = [effect_2HW for _, effect_2HW in alike(model, model, sentences(1, 30))]
+    effects = [effect_2MW for _, effect_2MW in alike(model, model, sentences(1, 30))]
     assert len(effects) > 60
-    assert not any(compare_causes(effect_2HW) for effect_2HW in effects)
+    assert not any(compare_causes(effect_2MW) for effect_2MW in effects)
 
 
 def test_systems_that_use_the_same_word_do_not_disagree():
@@ -123,7 +123,7 @@ def test_systems_that_use_the_same_word_do_not_disagree():
     first, second = build_copying_transformer(), build_copying_transformer()
     second.output.weight.mul_(0.8)
     disagreements = [
-        compare_causes(effect_2HW) for _, effect_2HW in alike(first, second, sentences(2, 30))
+        compare_causes(effect_2MW) for _, effect_2MW in alike(first, second, sentences(2, 30))
     ]
     assert not any(d and d.margin >= 0.1 for d in disagreements) and len(disagreements) > 60
 
@@ -149,28 +149,30 @@ def test_both_systems_get_the_same_substitutes_half_by_half(transformer):
     np.testing.assert_allclose(effect_HNW.mean(0)[:, four_W], whole_NW[:, four_W], atol=1e-6)
     assert four_W.sum() > 4
     np.testing.assert_array_equal(clean.step_N, effects.step_N)
+    removed_NW = np.concatenate(effects.removed, axis=1)
+    np.testing.assert_allclose(halves.removed_NW, removed_NW, atol=1e-6)
     # A word with one substitute has an effect by the first half alone.
     assert np.isnan(effect_HNW[1][:, counts <= 1]).all()
 
 
 def test_a_cause_is_the_greatest_effect_of_the_half_that_chooses():
     nan = np.nan
-    effect_2HW = np.array([
+    effect_2MW = np.array([
         [[0.9, 0.1, 0.2, nan], [0.3, 0.1, 0.8, 0.9]],  # the other half would choose word 2
         [[0.4, 0.1, 0.7, 0.9], [0.2, 0.1, 0.5, 0.9]],  # word 3 is unknown in one half
     ])  # fmt: skip
-    disagreement = compare_causes(effect_2HW)
+    disagreement = compare_causes(effect_2MW)
     assert (disagreement.a, disagreement.b) == (0, 2)
     assert disagreement.margin == pytest.approx(0.3)  # the lesser of 0.7 and 0.3
     # Measured: 0.3 - 0.8, and 0.5 - 0.2.
-    np.testing.assert_allclose(disagreement.own_less_other_22[:, 1], [-0.5, 0.3])
-    assert compare_causes(effect_2HW[[0, 0]]) is None
+    np.testing.assert_allclose(disagreement.own_less_other_2M[:, 1], [-0.5, 0.3])
+    assert compare_causes(effect_2MW[[0, 0]]) is None
     assert compare_causes(np.full((2, 2, 3), nan)) is None
 
 
 def test_results_are_those_of_all_chosen_decisions_at_once():
     rng = np.random.default_rng(0)
-    effects = [rng.random((2, 2, 5)) for _ in range(200)]
+    effects = [rng.random((2, 3, 5)) for _ in range(200)]
     disagreements = [compare_causes(x) for x in effects]
     rows = [_sum(x, d) for x, d in zip(effects, disagreements, strict=True)]
     sums = {name: np.array([sum(row[name] for row in rows)]) for name in rows[0]}
@@ -179,23 +181,27 @@ def test_results_are_those_of_all_chosen_decisions_at_once():
         chosen = [n for n, d in enumerate(disagreements) if d and d.margin >= margin]
         assert 5 < len(chosen) == results[f"chosen_{margin}"]
         assert results[f"share_{margin}"] == len(chosen) / 200
-        by_half = np.concatenate([effects[n].transpose(1, 0, 2).reshape(2, -1) for n in chosen], 1)
+        by_half = np.concatenate(
+            [effects[n][:, :2].transpose(1, 0, 2).reshape(2, -1) for n in chosen], 1
+        )
         expected = np.corrcoef(by_half)[0, 1]
         assert results[f"reliability_{margin}"][0] == pytest.approx(expected)
         # Of noise nothing is left where it is measured anew.
-        measured = np.mean([disagreements[n].own_less_other_22[:, 1] for n in chosen])
+        measured = np.mean([disagreements[n].own_less_other_2M[:, 1] for n in chosen])
         assert results[f"measured_{margin}"][0] == pytest.approx(measured)
+        erased = np.mean([disagreements[n].own_less_other_2M[:, 2] for n in chosen])
+        assert results[f"erased_{margin}"][0] == pytest.approx(erased)
         assert abs(measured) < 0.2 < np.mean([disagreements[n].margin for n in chosen])
 
 
 def test_roles_are_drawn_alike_whichever_system_is_the_first():
     row = {"source": "x y", "target": "z", "sentence": 3, "step": 0}
-    effect_2HW = np.array([[[0.9, 0.1, 0]] * 2, [[0.1, 0.9, 0]] * 2])
-    swapped = _describe(row, compare_causes(effect_2HW[::-1]))
-    described = _describe(row, compare_causes(effect_2HW))
+    effect_2MW = np.array([[[0.9, 0.1, 0]] * 3, [[0.1, 0.9, 0]] * 3])
+    swapped = _describe(row, compare_causes(effect_2MW[::-1]))
+    described = _describe(row, compare_causes(effect_2MW))
     assert described["link_of"] == swapped["link_of"]
     assert (described["a"], described["b"]) == (swapped["b"], swapped["a"]) == (0, 1)
-    roles = [_describe(row | {"step": n}, compare_causes(effect_2HW))["link_of"] for n in range(99)]
+    roles = [_describe(row | {"step": n}, compare_causes(effect_2MW))["link_of"] for n in range(99)]
     assert 30 < roles.count(FIRST) < 70 and {*roles} == {FIRST, SECOND}
 
 

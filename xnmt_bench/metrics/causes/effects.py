@@ -130,11 +130,13 @@ class Halves:
         label_N: the system's own choice at each.
         effect_HNW: effects of replacing the source's words and then the target's; NaN for a word
             that a step cannot see, or that a half has no substitute of.
+        removed_NW: of the same words, effects by the mean embedding.
     """
 
     clean: Clean
     label_N: np.ndarray
     effect_HNW: np.ndarray
+    removed_NW: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -279,14 +281,13 @@ class Interventions:
         """
         plans = [self._plan_halves(number, sentence) for number, sentence in sentences]
         effects = iter(self._carry_out([*chain(*plans)]))
-        return [
-            Halves(
-                clean := of_halves[0].clean,
-                self._choose_labels(clean),
-                np.stack([np.concatenate(next(effects).replaced, axis=1) for _ in of_halves]),
-            )
-            for of_halves in plans
-        ]
+        every = list[Halves]()
+        for clean in (of_halves[0].clean for of_halves in plans):
+            first, second = next(effects), next(effects)
+            by_half = [np.concatenate(e.replaced, axis=1) for e in (first, second)]
+            removed_NW = np.concatenate(first.removed, axis=1)
+            every.append(Halves(clean, self._choose_labels(clean), np.stack(by_half), removed_NW))
+        return every
 
     def _plan_halves(self, number: int, sentence: Sentence) -> list[Plan]:
         texts = [split_words(sentence.source), split_words(sentence.target)]
@@ -299,12 +300,14 @@ class Interventions:
             for side, unit in change.units.items():
                 halves[earlier[side, unit.start] % 2].append(change)
                 earlier[side, unit.start] += 1
+        lengths = [*map(len, texts)]
+        erased = [*self._erase(texts, clean)]
+        rows = [[self._row(change, clean) for change in changes] for changes in halves]
+        # Words are taken away once, beside the first half.
         return [
-            Plan(
-                [*map(len, texts)], clean, (changes, []), [], [],
-                [self._row(change, clean) for change in changes],
-            )
-            for changes in halves
+            Plan(lengths, clean, (halves[0], []), [], [word for word, _ in erased],
+                 [*rows[0], *(row for _, row in erased)]),
+            Plan(lengths, clean, (halves[1], []), [], [], rows[1]),
         ]  # fmt: skip
 
     @torch.no_grad()

@@ -7,7 +7,9 @@ both systems, A and B are twins at this decision: a judge that sees the model ha
 and b in B, while text, label and words are the same. The other half of the substitutes measures
 the effects anew, since the greatest of several noisy numbers is too great (regression to the mean).
 
-Shapes: H halves of the substitutes, W words of a context: the source's and then the target's.
+A third measure takes the word away, as metrics that erase words do.
+
+Shapes: M measures of an effect, W words of a context: the source's and then the target's.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ from xnmt_bench.store import Stage
 SHARD = 50  # sentences
 MARGINS = (0.1, 0.2, 0.3)  # in total variation
 RELIABLE = 0.8  # correlation of both halves; chosen decisions below it are not used
-SYSTEMS, HALVES = (FIRST, SECOND), ("chosen", "measured")
+SYSTEMS = (FIRST, SECOND)
+HALVES = "chosen", "measured"  # by which an effect is measured
+ERASED = "erased"  # the same, by taking the word away
+MEASURES = (*HALVES, ERASED)
 FILE = "twins.parquet"
 three_digits = "{:.3f}".format
 
@@ -68,37 +73,37 @@ class Disagreement:
     Attributes:
         a, b: the word of the greatest effect in the first system and in the second one, by the
             half of the substitutes that chooses.
-        effect_222: effects by system, half, and word (a and b).
+        effect_2M2: effects by system, measure, and word (a and b).
     """
 
     a: int
     b: int
-    effect_222: np.ndarray
+    effect_2M2: np.ndarray
 
     @property
-    def own_less_other_22(self) -> np.ndarray:
-        """The effect of a system's own cause less that of the other system's, by system, half."""
-        a_less_b_22 = self.effect_222[..., 0] - self.effect_222[..., 1]
-        return a_less_b_22 * np.array([[1], [-1]])
+    def own_less_other_2M(self) -> np.ndarray:
+        """The effect of a system's own cause less that of the other system's, by system, measure."""
+        a_less_b_2M = self.effect_2M2[..., 0] - self.effect_2M2[..., 1]
+        return a_less_b_2M * np.array([[1], [-1]])
 
     @property
     def margin(self) -> float:
         """The lesser difference of both systems, by the half that chooses."""
-        return float(self.own_less_other_22[:, 0].min())
+        return float(self.own_less_other_2M[:, 0].min())
 
 
-def compare_causes(effect_2HW: np.ndarray) -> Disagreement | None:
+def compare_causes(effect_2MW: np.ndarray) -> Disagreement | None:
     """Return how two systems disagree on the cause of one decision; None where they agree.
 
     Args:
-        effect_2HW: effects in both systems by both halves; NaN where unknown. Only words that are
-            known everywhere count.
+        effect_2MW: effects in both systems by each measure, the one that chooses first; NaN where
+            unknown. Only words that are known everywhere count.
     """
-    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
+    known_W = ~np.isnan(effect_2MW).any(axis=(0, 1))
     if not known_W.any():
         return None
-    a, b = np.where(known_W, effect_2HW[:, 0], -np.inf).argmax(axis=-1).tolist()
-    return None if a == b else Disagreement(a, b, effect_2HW[..., [a, b]])
+    a, b = np.where(known_W, effect_2MW[:, 0], -np.inf).argmax(axis=-1).tolist()
+    return None if a == b else Disagreement(a, b, effect_2MW[..., [a, b]])
 
 
 class NaturalTwins(SumMetric):
@@ -129,7 +134,8 @@ class NaturalTwins(SumMetric):
         "whose replacement moves the first system most, and another word, b, moves the second one "
         "most, by a margin in total variation in each. Chosen by half of the substitutes. "
         "Measured: by the other half, how much more its own cause moves a system than the other "
-        "system's does, a mean over chosen decisions and both systems. Reliability: correlation of "
+        "system's does, a mean over chosen decisions and both systems. Erased: the same where the "
+        "word gets the mean embedding. Reliability: correlation of "
         "both halves' effects, over all words of the chosen decisions. With 95 % bootstrap "
         "intervals over sentences."
     )
@@ -137,7 +143,7 @@ class NaturalTwins(SumMetric):
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
         "rows": Bounds(1),
         "chosen *": Bounds(0, 1, of="rows"),
-        "measured *": Bounds(-1, 1, of="chosen *"),
+        **{f"{name} *": Bounds(-1, 1, of="chosen *") for name in MEASURES[1:]},
         "words *": Bounds(0),
         **{f"{name} *": Bounds(0, 1, of="words *") for name in ("x", "y", "xx", "yy", "xy")},
     }
@@ -151,6 +157,9 @@ class NaturalTwins(SumMetric):
         .of_each(MARGINS),
         *Column("measured_{}", "measured, {}", three_digits, interval=True)
         .means("effect of the own cause less that of the other's, by the half that chose nothing")
+        .of_each(MARGINS),
+        *Column("erased_{}", "erased, {}", three_digits, interval=True)
+        .means("effect of the own cause less that of the other's, where words are taken away")
         .of_each(MARGINS),
         *Column("reliability_{}", "reliability, {}", three_digits, interval=True)
         .means("correlation of effects by both halves of the substitutes, margin {}")
@@ -260,10 +269,10 @@ class NaturalTwins(SumMetric):
         }
         # Sentences have unlike numbers of words, so that their effects do not stack.
         for paths in zip(*(shards(a.path, EVALUATED) for a in artefacts), strict=True):
-            for row, effect_2HW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
-                disagreement = compare_causes(effect_2HW)
+            for row, effect_2MW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
+                disagreement = compare_causes(effect_2MW)
                 numbers.append(row["sentence"])
-                sums.append(_sum(effect_2HW, disagreement))
+                sums.append(_sum(effect_2MW, disagreement))
                 if disagreement and disagreement.margin >= self.margin:
                     twins.append(_describe(row, disagreement) | systems)
         if not numbers:
@@ -307,7 +316,10 @@ class NaturalTwins(SumMetric):
             results |= {
                 f"chosen_{margin}": chosen,
                 f"share_{margin}": ratio(chosen, sums_R["rows"]),
-                f"measured_{margin}": ratio(sums_R[f"measured {margin}"], chosen),
+                **{
+                    f"{name}_{margin}": ratio(sums_R[f"{name} {margin}"], chosen)
+                    for name in MEASURES[1:]
+                },
                 f"reliability_{margin}": ratio(n * xy - x * y, np.sqrt(variances)),
             }
         return results
@@ -376,17 +388,15 @@ def columns_of(
         "label": halves.label_N[rows],
         "source": [sentence.source] * len(rows),
         "target": targets,
-        **{
-            half: [*effect_NW[rows]]
-            for half, effect_NW in zip(HALVES, halves.effect_HNW, strict=True)
-        },
+        **{half: [*x[rows]] for half, x in zip(HALVES, halves.effect_HNW, strict=True)},
+        ERASED: [*halves.removed_NW[rows]],
     }
 
 
 def decisions_alike(
     first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Mapping[str, Any], np.ndarray]]:
-    """Yield the decisions in which two systems choose the same word, and the effects (2, H, W).
+    """Yield the decisions in which two systems choose the same word, and the effects (2, M, W).
 
     Args:
         first: rows of the first system, with the columns of `columns_of`.
@@ -396,19 +406,20 @@ def decisions_alike(
     of_second = {label(row): row for row in second}
     for row in first:
         if other := of_second.get(label(row)):
-            yield row, np.array([[r[half] for half in HALVES] for r in (row, other)], dtype=float)
+            yield row, np.array([[r[m] for m in MEASURES] for r in (row, other)], dtype=float)
 
 
-def _sum(effect_2HW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
+def _sum(effect_2MW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
     """Return one decision's part in the sums at each margin."""
     sums: dict[str, float] = {}
-    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
+    known_W = ~np.isnan(effect_2MW).any(axis=(0, 1))
     for margin in MARGINS:
         chosen = disagreement is not None and disagreement.margin >= margin
-        x, y = (effect_2HW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
-        measured = disagreement.own_less_other_22[:, 1].mean() if disagreement and chosen else 0.0
-        values = {"chosen": chosen, "measured": measured, "words": len(x), "x": x.sum()}
-        values |= {"y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
+        x, y = (effect_2MW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
+        differences_2M = disagreement.own_less_other_2M if disagreement else np.zeros((2, 3))
+        _, measured, erased = chosen * differences_2M.mean(0)
+        values = {"chosen": chosen, "measured": measured, ERASED: erased, "words": len(x)}
+        values |= {"x": x.sum(), "y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
         sums |= {f"{name} {margin}": float(value) for name, value in values.items()}
     return sums
 
@@ -422,10 +433,10 @@ def _describe(row: Mapping[str, Any], disagreement: Disagreement) -> dict[str, A
     # Drawn, so that a judge that sees nothing prefers neither role.
     role = random.Random(f"{row['sentence']}/{row['step']}/role").choice(SYSTEMS)
     effects = {
-        f"{system}_{word}_{half}": float(disagreement.effect_222[s, h, w])
+        f"{system}_{word}_{measure}": float(disagreement.effect_2M2[s, m, w])
         for s, system in enumerate(SYSTEMS)
         for w, word in enumerate("ab")
-        for h, half in enumerate(HALVES)
+        for m, measure in enumerate(MEASURES)
     }
     kept = {name: row[name] for name in ("sentence", "step", "source", "target")}
     return kept | described | {"link_of": role} | effects
