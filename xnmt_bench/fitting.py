@@ -129,8 +129,8 @@ def adam(
         options: further ones of `torch.optim.Adam`, such as `betas`.
     """
     optimizer = torch.optim.Adam(weights, lr=learning_rate, fused=True, **options)
-    # Lightning refuses to clip gradients, under mixed precision, where an optimizer scales them
-    # back by itself, as fused ones may. Then the scaler does it.
+    # Under mixed precision Lightning does not clip the gradients of an optimizer that unscales
+    # them, as fused ones may. So the scaler does.
     optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return optimizer
 

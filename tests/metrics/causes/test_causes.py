@@ -288,7 +288,7 @@ def test_decisions_are_first_pieces_without_eos(changed):
 
 def test_a_probability_too_small_for_float32_changes_by_a_number():
     clean_PV, new_PV = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.0, 1.0]])
-    _, [change], [lost] = _compare(new_PV, clean_PV)
+    _, [change], [lost] = _compare(new_PV, clean_PV, torch.tensor([0]))
     assert lost and -110 < change < -80
 
 

@@ -34,6 +34,7 @@ from xnmt_bench.corpora.vocabulary.subwords import EOS, NO_WORD
 from xnmt_bench.device import READ_BYTES, Room, device_of, exact
 from xnmt_bench.measuring.metric import ratio
 from xnmt_bench.nmt.base import NMTModel
+from xnmt_bench.nmt.batch import Batch, Encoding
 from xnmt_bench.nmt.batching import alike
 from xnmt_bench.nmt.distributions import beside_references
 from xnmt_bench.nmt.switched import SwitchedOff
@@ -460,6 +461,7 @@ class Interventions:
             order += [first_of[n] + cleans[n].decision_P for n in group]
         way_back = torch.as_tensor(np.argsort(np.concatenate(order)), device=states[0].device)
         clean_ND = torch.cat(states)[way_back]
+        label_N = self._model.decide(clean_ND)[0]
         # Erased rows apart: of the others no embedding is replaced.
         rows = [(row, first) for p, first in zip(plans, first_of, strict=False) for row in p.rows]
         numbers, groups = list[Tensor](), list[list[int]]()
@@ -471,11 +473,14 @@ class Interventions:
             ]
             for group, states_PD in self._states([rows[n][0] for n in members], positions):
                 groups.append([members[n] for n in group])
-                references = [rows[n][1] + rows[n][0].decision_P for n in groups[-1]]
-                pairs = beside_references(
-                    self._model, states_PD, clean_ND, np.concatenate(references)
+                references = np.concatenate(
+                    [rows[n][1] + rows[n][0].decision_P for n in groups[-1]]
                 )
-                numbers += [_compare(*pair) for pair in pairs]
+                pairs = beside_references(self._model, states_PD, clean_ND, references)
+                label_P = label_N[torch.as_tensor(references, device=label_N.device)]
+                for new_PV, clean_PV in pairs:
+                    of_part, label_P = label_P[: len(new_PV)], label_P[len(new_PV) :]
+                    numbers.append(_compare(new_PV, clean_PV, of_part))
         # Copied once all is computed, since a copy waits for the device.
         compared = torch.cat(numbers, dim=1).cpu().numpy() if numbers else np.empty((KINDS, 0))
         # Rows that compare nothing come first, with no number each.
@@ -494,7 +499,10 @@ class Interventions:
             members = [rows[n] for n in group]
             batch = self._model.collate([(row.ids[SOURCE], row.ids[PREFIX]) for row in members])
             if members[0].erased is None:
-                states_RTD = self._model.states(batch)
+                states_RTD = self._model.decode(
+                    self._encode_once(batch, [tuple(row.ids[SOURCE]) for row in members]),
+                    self._model.embed_target(batch.input_BT),
+                )
             else:
                 keep = [np.ones(x.shape, dtype=bool) for x in (batch.source_BS, batch.target_BT)]
                 for r, row in enumerate(members):
@@ -510,6 +518,20 @@ class Interventions:
             row, step = torch.as_tensor(at, device=device)
             yield group, states_RTD[row, step]
 
+    def _encode_once(self, batch: Batch, source_R: Sequence[tuple[int, ...]]) -> Encoding:
+        """Return the encoding of a batch's rows; rows of one source are encoded once."""
+        first_of: dict[tuple[int, ...], int] = {}
+        for r, source in enumerate(source_R):
+            first_of.setdefault(source, r)
+        place_of = {source: n for n, source in enumerate(first_of)}
+        device = batch.source_BS.device
+        first_N, place_R = (
+            torch.tensor(x, device=device)
+            for x in ([*first_of.values()], [place_of[source] for source in source_R])
+        )
+        source_NSD = self._model.embed_source(batch.source_BS[first_N])
+        return self._model.encode(source_NSD, batch.layout.select(first_N)).select(place_R)
+
 
 def _replace(
     texts: Sequence[Sequence[str]],
@@ -523,13 +545,16 @@ def _replace(
     return Change({side: unit for side, (unit, _) in entries.items()}, replaced, *slots)
 
 
-def _compare(new_PV: Tensor, clean_PV: Tensor) -> Tensor:
-    """Return total variation, change of log P(label), and whether the label is lost; (KINDS, P)."""
-    label_P1, widest = clean_PV.argmax(-1, keepdim=True), exact(new_PV.device)
-    new_P, clean_P = (
-        p_PV.gather(-1, label_P1)[:, 0].to(widest).clamp(min=LEAST) for p_PV in (new_PV, clean_PV)
-    )
-    variation_P = 0.5 * (new_PV - clean_PV).abs().sum(-1)
-    lost_P = new_PV.argmax(-1) != label_P1[:, 0]
+def _compare(new_PV: Tensor, clean_PV: Tensor, label_P: Tensor) -> Tensor:
+    """Return total variation, change of log P(label), and whether the label is lost; (KINDS, P).
+
+    The new distributions are overwritten, since another array as wide as the vocabulary takes as
+    long as the rest.
+    """
+    widest = exact(new_PV.device)
+    new_P, clean_P = (p_PV.gather(-1, label_P[:, None])[:, 0] for p_PV in (new_PV, clean_PV))
+    lost_P = new_PV.amax(-1) > new_P
+    variation_P = 0.5 * new_PV.sub_(clean_PV).abs_().sum(-1)
+    new_P, clean_P = (p_P.to(widest).clamp(min=LEAST) for p_P in (new_P, clean_P))
     change_P = new_P.log() - clean_P.log()
     return torch.stack([variation_P.to(widest), change_P, lost_P.to(widest)])

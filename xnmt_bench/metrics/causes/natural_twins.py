@@ -82,7 +82,7 @@ class Disagreement:
 
     @property
     def own_less_other_2M(self) -> np.ndarray:
-        """The effect of a system's own cause less that of the other system's, by system, measure."""
+        """The effect of a system's own cause less that of the other's, by system, measure."""
         a_less_b_2M = self.effect_2M2[..., 0] - self.effect_2M2[..., 1]
         return a_less_b_2M * np.array([[1], [-1]])
 
