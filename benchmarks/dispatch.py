@@ -297,6 +297,7 @@ def main() -> None:
     parser.add_argument("--target", help="their targets")
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS])
+    parser.add_argument("--only", nargs="+", help="names of work, in place of all")
     parser.add_argument("--most", type=int, default=0, help="names of so many operations, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -308,6 +309,8 @@ def main() -> None:
         split = encode(model, pairs[: arguments.sentences])
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
         for work in chain(list_work(model, split, pairs, folder), list_steps()):
+            if arguments.only and work.name not in arguments.only:
+                continue
             counted = count(work.run)
             each, views = (n / work.items for n in (counted.operations.total(), counted.views))
             met = "yes" if each <= work.aim else "no"
