@@ -309,7 +309,7 @@ def main() -> None:
         split = encode(model, pairs[: arguments.sentences])
         table = Table(*COLUMNS, box=SIMPLE_HEAD)
         for work in chain(list_work(model, split, pairs, folder), list_steps()):
-            if arguments.only and work.name not in arguments.only:
+            if work.name not in (arguments.only or [work.name]):
                 continue
             counted = count(work.run)
             each, views = (n / work.items for n in (counted.operations.total(), counted.views))

@@ -1,13 +1,12 @@
-r"""What a Marian with context learns SCAT from: its texts as documents, and an untrained model.
+"""Write the texts of SCAT as documents, and an untrained Marian to train on them.
 
-    python benchmarks/scat_marian.py DIR --scat ../shared/data/context/scat \
-        --pairs ../shared/data/multi30k/train
+    python benchmarks/scat_marian.py DIR --scat SCAT --pairs MULTI30K/train
 
-writes `DIR/docs.tsv`, whose documents are two lines, the context and the current sentence, without
-tags, and `DIR/marian`, an untrained Marian, English to French, with `<brk>` among its pieces. The
-sentence pairs of `--pairs` (`.en` and `.fr`) are documents of one line in the training split, so
-that the system reads sentences without a context too. docs/recorded/context_use.md has the
-training.
+`DIR/docs.tsv` has documents of two lines, the context and the current sentence, without tags.
+`DIR/marian` is an untrained Marian, English to French, with `<brk>` among its pieces, which
+`nmt=marian nmt.initial=DIR/marian` trains. The sentence pairs of `--pairs` (`.en` and `.fr`) are
+documents of one line in the training split, so that the system reads sentences without a context
+too.
 """
 
 from __future__ import annotations

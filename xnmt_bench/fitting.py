@@ -129,8 +129,8 @@ def adam(
         options: further ones of `torch.optim.Adam`, such as `betas`.
     """
     optimizer = torch.optim.Adam(weights, lr=learning_rate, fused=True, **options)
-    # Under mixed precision Lightning does not clip the gradients of an optimizer that unscales
-    # them, as fused ones may. So the scaler does.
+    # Fused optimizers claim to unscale gradients, and Lightning refuses to clip those of such an
+    # optimizer under mixed precision. Without the claim the scaler unscales them first.
     optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
     return optimizer
 

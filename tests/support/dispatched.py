@@ -70,10 +70,9 @@ class _Operations(TorchDispatchMode):
             self._count.wait("boolean mask")
         result = function(*args, **(kwargs or {}))
         self._count.operations[name] += 1
+        self._count.views += function.is_view or name in UNMARKED_VIEWS
         # Views of what is there start nothing that could be waited for.
-        if function.is_view or name in UNMARKED_VIEWS:
-            self._count.views += 1
-        else:
+        if not function.is_view:
             self._count.idle = False
         return result
 

@@ -226,8 +226,8 @@ def open_tokenizer(folder: Path, tokenizer_class: str, **config):
     return AutoTokenizer.from_pretrained(folder)
 
 
-def _marian(family, folder, texts, pieces=300, languages=("en", "de")):
-    sides = [train_pieces(folder, f"{side}.spm", text, pieces)
+def _marian(family, folder, texts, size=300, languages=("en", "de")):
+    sides = [train_pieces(folder, f"{side}.spm", text, size)
              for side, text in zip(("source", "target"), texts, strict=True)]  # fmt: skip
     pieces = [p for side in sides for p in list_pieces(side) if not p.startswith("<")]
     vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), "<pad>"]

@@ -20,9 +20,10 @@ from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import NOT_APPLICABLE
 from xnmt_bench.metrics.causes import Causes
-from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, _compare
+from xnmt_bench.metrics.causes.effects import PREFIX, SOURCE, Interventions, Row, _compare
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking, judge_side, judge_sides
 from xnmt_bench.metrics.causes.table import KINDS, Decision, load
+from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.nmt.switched import replacement
 from xnmt_bench.pipeline.explained import Relevances
 from xnmt_bench.report.report import collect
@@ -93,7 +94,7 @@ def test_causes_wait_once_for_their_sentences(changed):
     _, interventions, sentences, by_number = changed
     results = []
     counted = count(lambda: results.extend(interventions.effects([*sentences.items()])))
-    assert counted.operations.total() <= 934
+    assert counted.operations.total() <= 1045
     assert counted.waits.total() == 1
     for there, here in zip(results, by_number.values(), strict=True):
         for kind in KINDS:
@@ -290,6 +291,42 @@ def test_a_probability_too_small_for_float32_changes_by_a_number():
     clean_PV, new_PV = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.0, 1.0]])
     _, [change], [lost] = _compare(new_PV, clean_PV, torch.tensor([0]))
     assert lost and -110 < change < -80
+
+
+def test_a_label_is_lost_where_another_word_is_more_probable():
+    clean_PV = torch.tensor([[0.6, 0.4]]).repeat(3, 1)
+    new_PV = torch.tensor([[0.5, 0.5], [0.49, 0.51], [0.6, 0.4]])
+    variation_P, _, lost_P = _compare(new_PV, clean_PV, torch.tensor([0, 0, 0]))
+    assert lost_P.tolist() == [0, 1, 0]
+    np.testing.assert_allclose(variation_P, [0.1, 0.11, 0], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["transformer", "rnn_search", "cadec"])
+def test_states_of_changed_words_do_not_depend_on_what_is_computed_with_them(transformer, name):
+    """Rows of one source are encoded once, and have targets of unlike lengths."""
+    torch.manual_seed(0)
+    sizes = {"dimension": 16, **({} if name == "rnn_search" else {"feed_forward": 32})}
+    model = build_model(name, sizes, *transformer.system.subwords).eval()
+    interventions = Interventions(model, transformer.corpus.substitutes(), 2)
+    targets = [[5, 6, 7, 2], [5, 9, 2], [5, 6, 8, 9, 7, 2], [5, 2]]
+    rows = [
+        Row([source, target], np.arange(len(target)), np.arange(len(target)))
+        for source in ([5, 6, 2], [8, 7, 6, 2])
+        for target in targets
+    ]
+    together = _states_by_row(interventions, rows, 4096)
+    alone = _states_by_row(interventions, rows, 1)
+    assert together.keys() == alone.keys() == {*range(len(rows))}
+    for n, states in alone.items():
+        torch.testing.assert_close(together[n], states, rtol=1e-4, atol=1e-5)
+
+
+def _states_by_row(interventions, rows, positions):
+    states = {}
+    with torch.no_grad():
+        for group, states_PD in interventions._states(rows, positions):
+            states |= zip(group, states_PD.split([len(rows[n].step_P) for n in group]), strict=True)
+    return states
 
 
 def test_a_word_is_as_relevant_as_its_best_piece():

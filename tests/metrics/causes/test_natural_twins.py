@@ -322,6 +322,19 @@ def test_the_same_system_twice_gives_no_test_set(transformer, tmp_path):
     assert "no test set for judges, since 0 of " in note
 
 
+def test_a_systems_effects_are_made_once_for_any_pair(pair, unmade):
+    """The stages of A beside B are those of B beside A, in turn."""
+    first, second = pair.systems
+    unmade("effects_by_halves")
+    pairs = [(first, second), (second, first), (first, first)]
+    stages = [
+        [stage.fingerprint for stage in NaturalTwins(other_path="x")._effects(*systems)]
+        for systems in pairs
+    ]
+    assert stages[0] == stages[1][::-1] and stages[2] == [stages[0][0]] * 2
+    assert stages[0][0] != stages[0][1]
+
+
 def test_another_vocabulary_is_not_applicable(transformer):
     job = transformer.changed({})
     other = NaturalTwins(other_path="x")

@@ -19,7 +19,7 @@ from xnmt_bench.corpora.sentence import Corpus
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
 
-EXCHANGED = "words exchanged by"  # a setting of rows: `grammar`, or
+EXCHANGED = "words exchanged by"  # a setting of rows: `grammar` or `HEURISTIC`
 HEURISTIC = "neighbours (a heuristic)"
 HEURISTIC_NOTE = (
     "Words are exchanged by a heuristic for others that stand between like neighbours in the "

@@ -282,13 +282,13 @@ class Interventions:
         """
         plans = [self._plan_halves(number, sentence) for number, sentence in sentences]
         effects = iter(self._carry_out([*chain(*plans)]))
-        every = list[Halves]()
+        of_sentences = list[Halves]()
         for clean in (of_halves[0].clean for of_halves in plans):
             first, second = next(effects), next(effects)
-            by_half = [np.concatenate(e.replaced, axis=1) for e in (first, second)]
-            removed_NW = np.concatenate(first.removed, axis=1)
-            every.append(Halves(clean, self._choose_labels(clean), np.stack(by_half), removed_NW))
-        return every
+            by_half = [np.concatenate(half.replaced, axis=1) for half in (first, second)]
+            removed_NW, label_N = np.concatenate(first.removed, axis=1), self._choose_labels(clean)
+            of_sentences.append(Halves(clean, label_N, np.stack(by_half), removed_NW))
+        return of_sentences
 
     def _plan_halves(self, number: int, sentence: Sentence) -> list[Plan]:
         texts = [split_words(sentence.source), split_words(sentence.target)]
@@ -479,8 +479,9 @@ class Interventions:
                 pairs = beside_references(self._model, states_PD, clean_ND, references)
                 label_P = label_N[torch.as_tensor(references, device=label_N.device)]
                 for new_PV, clean_PV in pairs:
-                    of_part, label_P = label_P[: len(new_PV)], label_P[len(new_PV) :]
-                    numbers.append(_compare(new_PV, clean_PV, of_part))
+                    rows_of_part = len(new_PV)
+                    numbers.append(_compare(new_PV, clean_PV, label_P[:rows_of_part]))
+                    label_P = label_P[rows_of_part:]
         # Copied once all is computed, since a copy waits for the device.
         compared = torch.cat(numbers, dim=1).cpu().numpy() if numbers else np.empty((KINDS, 0))
         # Rows that compare nothing come first, with no number each.
@@ -530,7 +531,8 @@ class Interventions:
             for x in ([*first_of.values()], [place_of[source] for source in source_R])
         )
         source_NSD = self._model.embed_source(batch.source_BS[first_N])
-        return self._model.encode(source_NSD, batch.layout.select(first_N)).select(place_R)
+        encoding = self._model.encode(source_NSD, batch.layout.select(first_N)).select(place_R)
+        return encoding.reading(batch.layout.input_BT)  # which are other ones in each row
 
 
 def _replace(

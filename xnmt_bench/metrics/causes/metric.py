@@ -354,7 +354,7 @@ class Causes(SumMetric):
             compute,
             shard=SHARD,
             sentences=count,
-            version=6,
+            version=7,
             encoded=job.texts.encoded,
             substitutes=self.substitutes,
             categories=categories.digest,

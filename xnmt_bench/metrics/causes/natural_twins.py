@@ -7,7 +7,7 @@ both systems, A and B are twins at this decision: a judge that sees the model ha
 and b in B, while text, label and words are the same. The other half of the substitutes measures
 the effects anew, since the greatest of several noisy numbers is too great (regression to the mean).
 
-A third measure takes the word away, as metrics that erase words do.
+A third measure takes the word away: it gets the mean of the vocabulary's embeddings.
 
 Shapes: M measures of an effect, W words of a context: the source's and then the target's.
 """
@@ -236,16 +236,18 @@ class NaturalTwins(SumMetric):
             return Interventions(job.system.model, categories, most)
 
         def compute(shard: list[tuple[int, Sentence]]) -> list[Mapping[str, Any]]:
-            vocabulary, every = job.system.model.target_subwords, interventions().halves(shard)
+            vocabulary = job.system.model.target_subwords
             return [
                 columns_of(vocabulary, number, sentence, halves)
-                for (number, sentence), halves in zip(shard, every, strict=True)
+                for (number, sentence), halves in zip(
+                    shard, interventions().halves(shard), strict=True
+                )
             ]
 
         return store_decisions(
             job,
             "effects_by_halves",
-            "effects of words, by halves of their substitutes,",
+            "effects by halves of the substitutes",
             lambda: tied_sentences(job, sentences, interventions()),
             compute,
             shard=SHARD,
@@ -260,9 +262,14 @@ class NaturalTwins(SumMetric):
         """Return sums by sentence, and the chosen decisions in a file if they are enough.
 
         Raises:
-            NotApplicable: as `_effects`; or the systems nowhere choose the same word.
+            NotApplicable: as `_effects`; or the systems read unlike sentences, or nowhere choose
+                the same word.
         """
         artefacts = self._effects(job, other)
+        # Shards have the same sentences then, so that they are compared one by one.
+        numbers_of = [each.texts.split(EVALUATED).number for each in (job, other)]
+        if not np.array_equal(numbers_of[0], numbers_of[1]):
+            raise NotApplicable("one of the two systems cannot read all sentences of the other")
         numbers, sums, twins = list[int](), list[dict[str, float]](), list[dict[str, Any]]()
         systems = {
             name: j.system.fingerprint for name, j in zip(SYSTEMS, (job, other), strict=True)
@@ -416,10 +423,11 @@ def _sum(effect_2MW: np.ndarray, disagreement: Disagreement | None) -> dict[str,
     for margin in MARGINS:
         chosen = disagreement is not None and disagreement.margin >= margin
         x, y = (effect_2MW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
-        differences_2M = disagreement.own_less_other_2M if disagreement else np.zeros((2, 3))
-        _, measured, erased = chosen * differences_2M.mean(0)
-        values = {"chosen": chosen, "measured": measured, ERASED: erased, "words": len(x)}
-        values |= {"x": x.sum(), "y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
+        values = {"chosen": chosen, "words": len(x), "x": x.sum(), "y": y.sum()}
+        values |= {"xx": x @ x, "yy": y @ y, "xy": x @ y}
+        for m, name in enumerate(MEASURES[1:], start=1):
+            own_less_other_2 = disagreement.own_less_other_2M[:, m] if disagreement else np.zeros(2)
+            values[name] = chosen * own_less_other_2.mean()
         sums |= {f"{name} {margin}": float(value) for name, value in values.items()}
     return sums
 

@@ -179,7 +179,7 @@ class Students(Lazy):
         return job.store.stage(
             "student",
             work,
-            version=1,
+            version=2,
             amount=Work(f"student of {sentences:,} sentences", training.max_epochs, "epochs"),
             encoded=job.texts.encoded,
             drawn=job.texts.seed,
