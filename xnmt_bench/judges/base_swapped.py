@@ -7,7 +7,9 @@ category, only words that the model uses predict what it says.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import ClassVar
 
 from xnmt_bench.corpora.exchange.neighbours import categories_of
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
@@ -32,7 +34,7 @@ class BaseSwapped(BaseTuned):
 
     name = "base_swapped"
     heading = "Base, swapped"
-    twins_followed = "10 of 10"
+    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10"}
     cannot_see = "what words do only in the company that exchanging them breaks up"
     place = 12
 

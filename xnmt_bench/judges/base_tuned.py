@@ -6,6 +6,7 @@ its own labels with random words switched off, the model meets such input in tra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +45,7 @@ class BaseTuned(Judge):
 
     name = "base_tuned"
     heading = "Base, tuned"
-    twins_followed = "10 of 10"
+    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10"}
     place = 10
     precedence = 0
     learns_from = "random words"

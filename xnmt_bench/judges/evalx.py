@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class EvalX(TrainedProxy):
     name = "evalx"
     papers = ("jethani2021",)
     heading = "EVAL-X"
-    twins_followed = "0 of 10"
+    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "0 of 10"}
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "
         "may use either"

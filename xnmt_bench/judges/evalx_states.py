@@ -7,8 +7,9 @@ the whole context would hold words that the rule leaves out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ class EvalXStates(BaseTuned):
     name = "evalx_states"
     papers = ("jethani2021",)
     heading = "EVAL-X, states"
-    twins_followed = ""
+    twins_followed: ClassVar[Mapping[str, str]] = {}
     cannot_see = (
         "what the system does with its usual input, and what its states hold but a small "
         "network does not read off them"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -54,8 +55,9 @@ class Judge(Lazy, ABC):
         result_columns: results that its rows have besides those of every judge.
         csv_only: names of its rows that tables leave out.
         cannot_see: what it cannot see of a system, in words for readers.
-        twins_followed: in how many pairs of generated twins, taught on ordinary text, it followed
-            the system (docs/recorded/trial.md), such as `10 of 10`; empty where not known.
+        twins_followed: in how many pairs of twins, taught on ordinary text, it followed the system
+            (docs/recorded/trial.md), such as `10 of 10`, by the kind of twins: `generated` or
+            `natural`. A kind that it was not tried on is absent.
         version: raise it when the same recipe gives other log-likelihoods.
         papers: where it was published: keys of `references.bib`, or BibTeX entries.
     """
@@ -71,7 +73,7 @@ class Judge(Lazy, ABC):
     result_columns: ClassVar[Sequence[Column]] = ()
     csv_only: ClassVar[Sequence[str]] = ()
     cannot_see: ClassVar[str] = ""
-    twins_followed: ClassVar[str] = ""
+    twins_followed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     papers: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[int] = 1
 

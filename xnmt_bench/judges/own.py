@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from proxies.data import loader
 from proxies.lessons import Lessons, ProxyTrainingOptions
@@ -23,7 +23,7 @@ class Own(RuleProxy):
     name = "own"
     papers = ("li2020",)
     heading = "own proxy"
-    twins_followed = "0 of 10"
+    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "0 of 10"}
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "
         "may use either; and it reads a code off the choice of words"

@@ -288,15 +288,18 @@ def _describe_extremes(scored: Sequence[ScoredRow]) -> Iterator[str]:
 
 def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     """Return a note on which judges were shown to see what a system uses, if any was tried."""
-    installed, trials = entries("judges"), dict[str, str]()
+    installed, by_kind = entries("judges"), dict[str, dict[str, str]]()
     for m in rows:
-        name = m.facts.judge
-        if name in installed and (followed := load("judges", name).twins_followed):
-            trials.setdefault(m.facts.pivot["heading"], followed)
-    if not trials:
+        if (name := m.facts.judge) in installed:
+            for kind, pairs in load("judges", name).twins_followed.items():
+                by_kind.setdefault(kind, {})[m.facts.pivot["heading"]] = pairs
+    sentences = [
+        f"pairs of {kind} twins: " + "; ".join(f"{heading} in {n}" for heading, n in trials.items())
+        for kind, trials in sorted(by_kind.items())
+    ]
+    if not sentences:
         return []
-    each = "; ".join(f"{heading} in {pairs}" for heading, pairs in trials.items())
-    return [f"Shown to see which words a system uses, pairs of generated twins: {each}."]
+    return [f"Shown to see which words a system uses, {'. In '.join(sentences)}."]
 
 
 def _describe_pieces(rows: Sequence[Measurement]) -> list[str]:
