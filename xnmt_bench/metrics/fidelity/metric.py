@@ -290,7 +290,8 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     """Return a note on which judges were shown to see what a system uses, if any was tried."""
     installed, by_kind = entries("judges"), dict[str, dict[str, str]]()
     for m in rows:
-        if (name := m.facts.judge) in installed:
+        # Judges were tried without options, which stand in brackets.
+        if (name := m.facts.judge) in installed and "[" not in m.identity["instantiation"]:
             for kind, pairs in load("judges", name).twins_followed.items():
                 by_kind.setdefault(kind, {})[m.facts.pivot["heading"]] = pairs
     sentences = [
