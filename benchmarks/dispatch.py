@@ -307,8 +307,9 @@ def main() -> None:
         torch.manual_seed(0)
         model = MODELS[name](pairs, folder).eval().requires_grad_(False)
         split = encode(model, pairs[: arguments.sentences])
-        table = Table(*COLUMNS, box=SIMPLE_HEAD)
+        table, unknown = Table(*COLUMNS, box=SIMPLE_HEAD), {*(arguments.only or ())}
         for work in chain(list_work(model, split, pairs, folder), list_steps()):
+            unknown.discard(work.name)
             if work.name not in (arguments.only or [work.name]):
                 continue
             counted = count(work.run)
@@ -321,6 +322,8 @@ def main() -> None:
                 console.print(counted.waits)
         console.print(f"{name}, {len(split)} sentences")
         console.print(table)
+        if unknown:
+            parser.error(f"no work has the name {', '.join(sorted(unknown))}")
 
 
 if __name__ == "__main__":
