@@ -300,7 +300,9 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     ]
     if not sentences:
         return []
-    return [f"Shown to see which words a system uses, {'. In '.join(sentences)}."]
+    # A judge that sees nothing has either sign in either system.
+    seen = "Shown to see which words a system uses (one pair in four by chance)"
+    return [f"{seen}, {'. In '.join(sentences)}."]
 
 
 def _describe_pieces(rows: Sequence[Measurement]) -> list[str]:
