@@ -18,14 +18,13 @@ from xnmt_bench.fitting import adam, fit
 from xnmt_bench.trainer import TrainerOptions
 
 
-def build_fn(rate: float = 1e-3, batch_size: int = 16):
+def build_fn(rate: float = 1e-3):
     rng = np.random.default_rng(0)
     words_NK, label_N = rng.integers(4, 20, (800, 2)), rng.integers(4, 20, 800)
     decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
-    options = ProxyTrainingOptions(batch_size=batch_size, learning_rate=rate, max_epochs=4)
+    options = ProxyTrainingOptions(batch_size=16, learning_rate=rate, max_epochs=4)
     lessons = Lessons(
-        lambda epoch: loader(decisions[:700], batch_size, 0, epoch),
-        lambda: loader(decisions[700:], batch_size),
+        lambda epoch: loader(decisions[:700], 16, 0, epoch), lambda: loader(decisions[700:], 16)
     )
     return ProxyTraining(FN(Vocabulary(20, 20, 1), dimension=8, hidden=8), lessons, options, 20)
 
@@ -74,7 +73,7 @@ def test_gradients_are_clipped_under_mixed_precision_too(tmp_path, monkeypatch):
     monkeypatch.setattr(FN, "loss", lambda *arguments: 1000 * whole(*arguments))
     mixed = TrainerOptions(progress_bar=False, precision="bf16-mixed")
     with pytest.raises(XnmtError, match="diverges"):  # a loss that is a thousand times too great
-        fit(lambda: build_fn(batch_size=16), tmp_path, 0, 1, 2, mixed, "fn on words")
+        fit(build_fn, tmp_path, 0, 1, 2, mixed, "fn on words")
     assert len(norms) > 10 and max(norms) == pytest.approx(1.0, abs=0.01)
 
 

@@ -409,10 +409,10 @@ def decisions_alike(
         first: rows of the first system, with the columns of `columns_of`.
         second: rows of the second one.
     """
-    label = itemgetter("sentence", "step", "label")
-    of_second = {label(row): row for row in second}
+    decision = itemgetter("sentence", "step", "label")
+    of_second = {decision(row): row for row in second}
     for row in first:
-        if other := of_second.get(label(row)):
+        if other := of_second.get(decision(row)):
             yield row, np.array([[r[m] for m in MEASURES] for r in (row, other)], dtype=float)
 
 

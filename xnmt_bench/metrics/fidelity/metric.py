@@ -301,8 +301,8 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     if not sentences:
         return []
     # A judge that sees nothing has either sign in either system.
-    seen = "Shown to see which words a system uses (one pair in four by chance)"
-    return [f"{seen}, {'. In '.join(sentences)}."]
+    beginning = "Shown to see which words a system uses (one pair in four by chance)"
+    return [f"{beginning}, {'. In '.join(sentences)}."]
 
 
 def _describe_pieces(rows: Sequence[Measurement]) -> list[str]:
