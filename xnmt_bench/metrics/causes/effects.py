@@ -131,13 +131,11 @@ class Halves:
         label_N: the system's own choice at each.
         effect_HNW: effects of replacing the source's words and then the target's; NaN for a word
             that a step cannot see, or that a half has no substitute of.
-        removed_NW: of the same words, effects by the mean embedding.
     """
 
     clean: Clean
     label_N: np.ndarray
     effect_HNW: np.ndarray
-    removed_NW: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -286,8 +284,7 @@ class Interventions:
         for clean in (of_halves[0].clean for of_halves in plans):
             first, second = next(effects), next(effects)
             by_half = [np.concatenate(half.replaced, axis=1) for half in (first, second)]
-            removed_NW, label_N = np.concatenate(first.removed, axis=1), self._choose_labels(clean)
-            of_sentences.append(Halves(clean, label_N, np.stack(by_half), removed_NW))
+            of_sentences.append(Halves(clean, self._choose_labels(clean), np.stack(by_half)))
         return of_sentences
 
     def _plan_halves(self, number: int, sentence: Sentence) -> list[Plan]:
@@ -302,14 +299,10 @@ class Interventions:
                 halves[earlier[side, unit.start] % 2].append(change)
                 earlier[side, unit.start] += 1
         lengths = [*map(len, texts)]
-        erased = [*self._erase(texts, clean)]
-        rows = [[self._row(change, clean) for change in changes] for changes in halves]
-        # Words are taken away once, beside the first half.
         return [
-            Plan(lengths, clean, (halves[0], []), [], [word for word, _ in erased],
-                 [*rows[0], *(row for _, row in erased)]),
-            Plan(lengths, clean, (halves[1], []), [], [], rows[1]),
-        ]  # fmt: skip
+            Plan(lengths, clean, (half, []), [], [], [self._row(change, clean) for change in half])
+            for half in halves
+        ]
 
     @torch.no_grad()
     def _choose_labels(self, clean: Clean) -> np.ndarray:

@@ -7,9 +7,10 @@ both systems, A and B are twins at this decision: a judge that sees the model ha
 and b in B, while text, label and words are the same. The other half of the substitutes measures
 the effects anew, since the greatest of several noisy numbers is too great (regression to the mean).
 
-A third measure takes the word away: it gets the mean of the vocabulary's embeddings.
+Where the causes differ by the least margin or more, both words are also erased, by each removal.
 
-Shapes: M measures of an effect, W words of a context: the source's and then the target's.
+Shapes: H halves of the substitutes, W words of a context: the source's and then the target's; C
+decisions whose causes differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -46,10 +47,12 @@ from xnmt_bench.measuring.metric import (
 from xnmt_bench.measuring.sentence_sums import evidence_of_sentences
 from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.causes.effects import PREFIX, Halves, Interventions
+from xnmt_bench.metrics.causes.erased import Erasure, erase_words
 from xnmt_bench.metrics.causes.sentences import tied_sentences
+from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Part, Seed, Text
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.decision_table import store_decisions
+from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import shards
@@ -60,8 +63,7 @@ MARGINS = (0.1, 0.2, 0.3)  # in total variation
 RELIABLE = 0.8  # correlation of both halves; chosen decisions below it are not used
 SYSTEMS = (FIRST, SECOND)
 HALVES = "chosen", "measured"  # by which an effect is measured
-ERASED = "erased"  # the same, by taking the word away
-MEASURES = (*HALVES, ERASED)
+ERASED = {removal: f"erased_{removal}" for removal in get_args(Removal)}
 FILE = "twins.parquet"
 three_digits = "{:.3f}".format
 
@@ -73,37 +75,46 @@ class Disagreement:
     Attributes:
         a, b: the word of the greatest effect in the first system and in the second one, by the
             half of the substitutes that chooses.
-        effect_2M2: effects by system, measure, and word (a and b).
+        effect_2H2: effects by system, half, and word (a and b).
     """
 
     a: int
     b: int
-    effect_2M2: np.ndarray
+    effect_2H2: np.ndarray
 
     @property
-    def own_less_other_2M(self) -> np.ndarray:
-        """The effect of a system's own cause less that of the other's, by system, measure."""
-        a_less_b_2M = self.effect_2M2[..., 0] - self.effect_2M2[..., 1]
-        return a_less_b_2M * np.array([[1], [-1]])
+    def own_less_other_2H(self) -> np.ndarray:
+        """The effect of a system's own cause less that of the other's, by system and half."""
+        return subtract_other(self.effect_2H2)
 
     @property
     def margin(self) -> float:
         """The lesser difference of both systems, by the half that chooses."""
-        return float(self.own_less_other_2M[:, 0].min())
+        return float(self.own_less_other_2H[:, 0].min())
 
 
-def compare_causes(effect_2MW: np.ndarray) -> Disagreement | None:
+def subtract_other(effect_2X2: np.ndarray) -> np.ndarray:
+    """Return the effect of each system's own cause less that of the other's, (2, X).
+
+    Args:
+        effect_2X2: effects by system, anything, and word (a and b).
+    """
+    a_less_b_2X = effect_2X2[..., 0] - effect_2X2[..., 1]
+    return a_less_b_2X * np.array([[1], [-1]])
+
+
+def compare_causes(effect_2HW: np.ndarray) -> Disagreement | None:
     """Return how two systems disagree on the cause of one decision; None where they agree.
 
     Args:
-        effect_2MW: effects in both systems by each measure, the one that chooses first; NaN where
+        effect_2HW: effects in both systems by each half, the one that chooses first; NaN where
             unknown. Only words that are known everywhere count.
     """
-    known_W = ~np.isnan(effect_2MW).any(axis=(0, 1))
+    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
     if not known_W.any():
         return None
-    a, b = np.where(known_W, effect_2MW[:, 0], -np.inf).argmax(axis=-1).tolist()
-    return None if a == b else Disagreement(a, b, effect_2MW[..., [a, b]])
+    a, b = np.where(known_W, effect_2HW[:, 0], -np.inf).argmax(axis=-1).tolist()
+    return None if a == b else Disagreement(a, b, effect_2HW[..., [a, b]])
 
 
 class NaturalTwins(SumMetric):
@@ -135,7 +146,7 @@ class NaturalTwins(SumMetric):
         "most, by a margin in total variation in each. Chosen by half of the substitutes. "
         "Measured: by the other half, how much more its own cause moves a system than the other "
         "system's does, a mean over chosen decisions and both systems. Erased: the same where the "
-        "word gets the mean embedding. Reliability: correlation of "
+        "word gets the mean embedding; the CSV has the other removals. Reliability: correlation of "
         "both halves' effects, over all words of the chosen decisions. With 95 % bootstrap "
         "intervals over sentences."
     )
@@ -143,7 +154,7 @@ class NaturalTwins(SumMetric):
     unit_bounds: ClassVar[Mapping[str, Bounds]] = {
         "rows": Bounds(1),
         "chosen *": Bounds(0, 1, of="rows"),
-        **{f"{name} *": Bounds(-1, 1, of="chosen *") for name in MEASURES[1:]},
+        **{f"{name} *": Bounds(-1, 1, of="chosen *") for name in ("measured", *ERASED.values())},
         "words *": Bounds(0),
         **{f"{name} *": Bounds(0, 1, of="words *") for name in ("x", "y", "xx", "yy", "xy")},
     }
@@ -158,9 +169,19 @@ class NaturalTwins(SumMetric):
         *Column("measured_{}", "measured, {}", three_digits, interval=True)
         .means("effect of the own cause less that of the other's, by the half that chose nothing")
         .of_each(MARGINS),
-        *Column("erased_{}", "erased, {}", three_digits, interval=True)
-        .means("effect of the own cause less that of the other's, where words are taken away")
-        .of_each(MARGINS),
+        *(
+            column
+            for removal, name in ERASED.items()
+            for column in Column(
+                f"{name}_{{}}",
+                f"erased ({removal}), {{}}",
+                three_digits,
+                interval=True,
+                shown=removal == "mean",
+            )
+            .means(f"effect of the own cause less that of the other's, by removal={removal}")
+            .of_each(MARGINS)
+        ),
         *Column("reliability_{}", "reliability, {}", three_digits, interval=True)
         .means("correlation of effects by both halves of the substitutes, margin {}")
         .of_each(MARGINS),
@@ -252,10 +273,62 @@ class NaturalTwins(SumMetric):
             compute,
             shard=SHARD,
             sentences=sentences,
-            version=1,
+            version=2,
             encoded=job.texts.encoded,
             substitutes=self.substitutes,
             categories=categories.digest,
+        )
+
+    def _erase(
+        self, jobs: Sequence[Job], twins: Sequence[Mapping[str, Any]], effects: Sequence[Stage]
+    ) -> dict[str, np.ndarray]:
+        """Return the effects (2, C, 2) of erasing a and b in both systems, by the measure's name.
+
+        Removals that one of the systems does not allow are left out.
+
+        Args:
+            jobs: of both systems.
+            twins: the decisions, as `_describe` returns them.
+            effects: the artefacts that they were found in.
+        """
+        if not twins:
+            return {}
+        tables = [load_decisions(self._erase_in(job, twins, effects)) for job in jobs]
+        return {
+            name: np.stack([table[name] for table in tables])
+            for name in ERASED.values()
+            if all(name in table for table in tables)
+        }
+
+    def _erase_in(
+        self, job: Job, twins: Sequence[Mapping[str, Any]], effects: Sequence[Stage]
+    ) -> Stage:
+        split = job.texts.split(EVALUATED)
+
+        def list_erasures() -> Iterator[Erasure]:
+            for twin in twins:
+                words = [(SIDES.index(twin[f"{word}_side"]), twin[word]) for word in "ab"]
+                yield Erasure(split.index_of[twin["sentence"]], twin["step"], words)
+
+        def compute(erasures: list[Erasure]) -> list[Mapping[str, Any]]:
+            model = job.system.model
+            removals = [r for r in get_args(Removal) if r != "attention" or model.hides_words]
+            columns = {ERASED[r]: erase_words(model, split, erasures, r) for r in removals}
+            return [
+                {name: [effect_C2[c]] for name, effect_C2 in columns.items()}
+                for c in range(len(erasures))
+            ]
+
+        return store_decisions(
+            job,
+            "natural_twins_erased",
+            "effects of erasing causes",
+            list_erasures,
+            compute,
+            shard=SHARD,
+            sentences=job.explained.decisions.count(EVALUATED, self.sentences),
+            version=1,
+            effects=effects,
         )
 
     def _evidence(self, job: Job, other: Job) -> Evidence:
@@ -270,21 +343,30 @@ class NaturalTwins(SumMetric):
         numbers_of = [each.texts.split(EVALUATED).number for each in (job, other)]
         if not np.array_equal(numbers_of[0], numbers_of[1]):
             raise NotApplicable("one of the two systems cannot read all sentences of the other")
-        numbers, sums, twins = list[int](), list[dict[str, float]](), list[dict[str, Any]]()
+        numbers, sums, unlike = list[int](), list[dict[str, float]](), dict[int, dict[str, Any]]()
         systems = {
             name: j.system.fingerprint for name, j in zip(SYSTEMS, (job, other), strict=True)
         }
         # Sentences have unlike numbers of words, so that their effects do not stack.
         for paths in zip(*(shards(a.path, EVALUATED) for a in artefacts), strict=True):
-            for row, effect_2MW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
-                disagreement = compare_causes(effect_2MW)
+            for row, effect_2HW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
+                disagreement = compare_causes(effect_2HW)
+                if disagreement and disagreement.margin >= min(self.margin, *MARGINS):
+                    unlike[len(sums)] = _describe(row, disagreement) | systems
                 numbers.append(row["sentence"])
-                sums.append(_sum(effect_2MW, disagreement))
-                if disagreement and disagreement.margin >= self.margin:
-                    twins.append(_describe(row, disagreement) | systems)
+                sums.append(_sum(effect_2HW, disagreement))
         if not numbers:
             raise NotApplicable("the two systems nowhere choose the same word")
-        columns = {name: np.array([s[name] for s in sums]) for name in sums[0]}
+        for name, effect_2C2 in self._erase((job, other), [*unlike.values()], artefacts).items():
+            own_less_other_C = subtract_other(effect_2C2).mean(0)
+            for c, (n, twin) in enumerate(unlike.items()):
+                twin |= _name_effects(name, effect_2C2[:, c])
+                for margin in MARGINS:
+                    reached = float(twin["margin"] >= margin)
+                    sums[n][f"{name} {margin}"] = reached * own_less_other_C[c]
+        names = dict.fromkeys(name for decision in sums for name in decision)
+        columns = {name: np.array([decision.get(name, 0.0) for decision in sums]) for name in names}
+        twins = [twin for twin in unlike.values() if twin["margin"] >= self.margin]
 
         def write(folder: Path) -> None:
             write_table(pa.Table.from_pylist(twins), folder / FILE)
@@ -295,7 +377,7 @@ class NaturalTwins(SumMetric):
             file = job.store.stage(
                 "natural_twins_chosen",
                 write,
-                version=2,
+                version=3,
                 first=first,
                 second=second,
                 margin=self.margin,
@@ -325,7 +407,8 @@ class NaturalTwins(SumMetric):
                 f"share_{margin}": ratio(chosen, sums_R["rows"]),
                 **{
                     f"{name}_{margin}": ratio(sums_R[f"{name} {margin}"], chosen)
-                    for name in MEASURES[1:]
+                    for name in ("measured", *ERASED.values())
+                    if f"{name} {margin}" in sums_R
                 },
                 f"reliability_{margin}": ratio(n * xy - x * y, np.sqrt(variances)),
             }
@@ -396,14 +479,13 @@ def columns_of(
         "source": [sentence.source] * len(rows),
         "target": targets,
         **{half: [*x[rows]] for half, x in zip(HALVES, halves.effect_HNW, strict=True)},
-        ERASED: [*halves.removed_NW[rows]],
     }
 
 
 def decisions_alike(
     first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Mapping[str, Any], np.ndarray]]:
-    """Yield the decisions in which two systems choose the same word, and the effects (2, M, W).
+    """Yield the decisions in which two systems choose the same word, and the effects (2, H, W).
 
     Args:
         first: rows of the first system, with the columns of `columns_of`.
@@ -413,21 +495,19 @@ def decisions_alike(
     of_second = {decision(row): row for row in second}
     for row in first:
         if other := of_second.get(decision(row)):
-            yield row, np.array([[r[m] for m in MEASURES] for r in (row, other)], dtype=float)
+            yield row, np.array([[r[half] for half in HALVES] for r in (row, other)], dtype=float)
 
 
-def _sum(effect_2MW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
+def _sum(effect_2HW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
     """Return one decision's part in the sums at each margin."""
     sums: dict[str, float] = {}
-    known_W = ~np.isnan(effect_2MW).any(axis=(0, 1))
+    known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
     for margin in MARGINS:
         chosen = disagreement is not None and disagreement.margin >= margin
-        x, y = (effect_2MW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
-        values = {"chosen": chosen, "words": len(x), "x": x.sum(), "y": y.sum()}
-        values |= {"xx": x @ x, "yy": y @ y, "xy": x @ y}
-        for m, name in enumerate(MEASURES[1:], start=1):
-            own_less_other_2 = disagreement.own_less_other_2M[:, m] if disagreement else np.zeros(2)
-            values[name] = chosen * own_less_other_2.mean()
+        x, y = (effect_2HW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
+        measured = disagreement.own_less_other_2H[:, 1].mean() if disagreement else 0.0
+        values = {"chosen": chosen, "measured": chosen * measured, "words": len(x)}
+        values |= {"x": x.sum(), "y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
         sums |= {f"{name} {margin}": float(value) for name, value in values.items()}
     return sums
 
@@ -440,11 +520,13 @@ def _describe(row: Mapping[str, Any], disagreement: Disagreement) -> dict[str, A
         described |= {f"{name}_side": side, name: place - start}
     # Drawn, so that a judge that sees nothing prefers neither role.
     role = random.Random(f"{row['sentence']}/{row['step']}/role").choice(SYSTEMS)
-    effects = {
-        f"{system}_{word}_{measure}": float(disagreement.effect_2M2[s, m, w])
-        for s, system in enumerate(SYSTEMS)
-        for w, word in enumerate("ab")
-        for m, measure in enumerate(MEASURES)
-    }
-    kept = {name: row[name] for name in ("sentence", "step", "source", "target")}
-    return kept | described | {"link_of": role} | effects
+    described |= {"link_of": role, "margin": disagreement.margin}
+    for h, half in enumerate(HALVES):
+        described |= _name_effects(half, disagreement.effect_2H2[:, h])
+    return {name: row[name] for name in ("sentence", "step", "source", "target")} | described
+
+
+def _name_effects(measure: str, effect_22: np.ndarray) -> dict[str, float]:
+    """Return effects by system and word (a and b), each with its name in the file."""
+    names = (f"{system}_{word}_{measure}" for system in SYSTEMS for word in "ab")
+    return dict(zip(names, effect_22.ravel().tolist(), strict=True))
