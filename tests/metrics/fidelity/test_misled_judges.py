@@ -1,0 +1,95 @@
+"""What judges prefer where the lexicon misses the cause, counted by hand."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from support.example_rows import FIDELITY, SYSTEM, decisions, measured
+from xnmt_bench.errors import NotApplicable
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.units import Units
+from xnmt_bench.metrics.causes import Causes
+from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.misled_judges import MisledJudges
+from xnmt_bench.parquet import write_table
+from xnmt_bench.report.panels import panels
+from xnmt_bench.report.report import collect
+from xnmt_bench.rules.scores import DecisionScores
+
+# Sentence, step, and how probably the lexicon misses the strongest cause there.
+MISSED = [(0, 0, 1.0), (0, 1, 0.0), (1, 0, 0.5), (2, 0, 1.0), (2, 3, 0.0)]
+SCORED = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 3)]  # one more, without a cause
+LEXICON = np.array([-9.0, -7, -9, -8, -10, -7])
+MORE = {"prediction_difference": np.array([2.0, -1, 8, 1, 3, 0]), "random": np.zeros(6)}
+
+
+def write_causes(folder, model="m0"):
+    file = folder / f"strongest_{model}.parquet"
+    columns = zip(("sentence", "step", "missed"), zip(*MISSED, strict=True), strict=True)
+    write_table(pa.table(dict(columns)), file)
+    ones = np.ones(3)
+    names = ("usable", "ranked", "chance", "unknown", "strongest", "tau", "change", "flips")
+    columns = {f"{n}_{side}": ones for n in (*names, "causal") for side in ("source", "prefix")}
+    row = SYSTEM | {"explainer": "lexicon", "k": 1, "seed": ""}
+    units = Units("toy test", np.arange(3), columns)
+    facts = {"blind": True, "as_long": 1.0, "lineage": {"family": "f"}}
+    measured(Causes, folder, row, units, model, {"strongest": file}, **facts)
+
+
+def write_judge(folder, name, log_q_N, judge="base", model="m0", seed=1, order=slice(None)):
+    sentence_N, step_N = np.array(SCORED).T
+    file = folder / f"{name}_{judge}_{model}_{seed}.parquet"
+    DecisionScores(sentence_N[order], step_N[order], log_q_N[order]).save(file)
+    row = FIDELITY | {"explainer": name, "instantiation": judge, "seed": seed}
+    units = decisions(sentence_N, log_q_N)
+    blind = name in ("lexicon", "random")
+    facts = {"blind": blind, "lineage": {"family": "f"}}
+    measured(Fidelity, folder, row, units, model, {"decisions": file}, **facts)
+
+
+def analyse(folder, **options):
+    by_metric = {m.name: panels(m, collect(m, folder, Draws(9, 0))) for m in (Fidelity(), Causes())}
+    [(name, result)] = MisledJudges(samples=200, **options).results(by_metric)
+    assert name == "fidelity_causes_misled_judges"
+    return {(r["judge"], r["kind"], r["explainer"]): r for r in result.rows}, result
+
+
+def test_preferences_are_means_over_decisions_weighed_by_what_is_missed(tmp_path):
+    write_causes(tmp_path)
+    write_judge(tmp_path, "lexicon", LEXICON)
+    for name, more_N in MORE.items():
+        # In another order, since files need not agree in it.
+        write_judge(tmp_path, name, LEXICON + more_N, order=slice(None, None, -1))
+    rows, result = analyse(tmp_path)
+    misses = rows["base", "misses", "prediction_difference"]
+    assert misses["preferred"] == pytest.approx((2 + 0.5 * 1 + 3) / 2.5)
+    assert misses["preferred_low"] <= misses["preferred"] <= misses["preferred_high"]
+    named = rows["base", "names", "prediction_difference"]
+    assert named["preferred"] == pytest.approx((-1 + 0.5 * 1 + 0) / 2.5)
+    assert misses["decisions"] + named["decisions"] in (len(MISSED), len(MISSED) - 1)
+    assert rows["base", "misses", "random"]["preferred"] == 0
+    texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
+    assert texts[0][:2] == ["Base", "misses"] and "+2.200" in texts[0][2]
+
+
+def test_systems_and_seeds_of_judges_are_averaged(tmp_path):
+    for model in ("m0", "m1"):
+        write_causes(tmp_path, model)
+    for model, seed, more in (("m0", 1, 1.0), ("m0", 2, 2.0), ("m1", 1, 6.0)):
+        options = {"judge": "evalx_sa", "model": model, "seed": seed}
+        write_judge(tmp_path, "lexicon", LEXICON, **options)
+        write_judge(tmp_path, "attention", LEXICON + more, **options)
+    rows, _ = analyse(tmp_path)
+    by_kind = {kind: row["preferred"] for (_, kind, _), row in rows.items()}
+    assert by_kind == {"misses": pytest.approx(3.0), "names": pytest.approx(3.0)}
+
+
+def test_it_takes_causes_of_the_blind_explainer_and_another_one(tmp_path):
+    write_causes(tmp_path)
+    write_judge(tmp_path, "lexicon", LEXICON)
+    with pytest.raises(NotApplicable, match="of lexicon and another explainer"):
+        analyse(tmp_path)
+    write_judge(tmp_path, "attention", LEXICON)
+    assert analyse(tmp_path)[0]
+    with pytest.raises(NotApplicable, match="of nearest and another explainer"):
+        analyse(tmp_path, blind="nearest")
