@@ -84,6 +84,15 @@ def test_systems_and_seeds_of_judges_are_averaged(tmp_path):
     assert by_kind == {"misses": pytest.approx(3.0), "names": pytest.approx(3.0)}
 
 
+def test_a_blind_row_without_seeds_fits_each_seed(tmp_path):
+    write_causes(tmp_path)
+    write_judge(tmp_path, "lexicon", LEXICON, seed="")
+    for seed in (1, 2):
+        write_judge(tmp_path, "random", LEXICON - seed, seed=seed)
+    rows, _ = analyse(tmp_path)
+    assert rows["base", "misses", "random"]["preferred"] == pytest.approx(-1.5)
+
+
 def test_it_takes_causes_of_the_blind_explainer_and_another_one(tmp_path):
     write_causes(tmp_path)
     write_judge(tmp_path, "lexicon", LEXICON)

@@ -14,7 +14,7 @@ import numpy as np
 from xnmt_bench.analyses.analysis import Analysis, Result, estimate
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.alike import origin, same_decisions
+from xnmt_bench.measuring.alike import origin, paired, same_decisions
 from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import TableRow, ratio
@@ -85,15 +85,15 @@ class MisledJudges(Analysis):
     def _rows(self, panel: Panel, causes: Sequence[Panel]) -> Iterator[TableRow]:
         missed = self._missed(panel, causes)
         for judge, by_name in panel.by_pivot(blind=True).items():
-            of_blind = _by_training(by_name.pop(self._blind, []))
-            for name, measurements in by_name.items():
-                of_name = _by_training(measurements)
-                trainings = [t for t in of_name if t in of_blind and t[0] in missed]
-                if not trainings:
-                    continue
+            of_blind = by_name.pop(self._blind, [])
+            for name, of_name in by_name.items():
                 preferences = [
-                    self._compare(of_name[t], of_blind[t], missed[t[0]]) for t in trainings
+                    self._compare(row, blind_row, missed[origin(row)])
+                    for blind_row, row in paired(of_blind, of_name)
+                    if origin(row) in missed
                 ]
+                if not preferences:
+                    continue
                 for kind in ("misses", "names"):
                     shares_R = np.mean([by_kind[kind][1] for by_kind in preferences], axis=0)
                     count = float(np.mean([by_kind[kind][0] for by_kind in preferences]))
@@ -149,11 +149,6 @@ class MisledJudges(Analysis):
             )
             for kind in ("misses", "names")
         }
-
-
-def _by_training(measurements: Sequence[Measurement]) -> dict[tuple[str, object], Measurement]:
-    """Return measurements by system and seed of the judge."""
-    return {(origin(m), m.identity.get("seed", "")): m for m in measurements}
 
 
 def _load_scores(measurement: Measurement) -> dict[Decision, float]:
