@@ -71,7 +71,7 @@ class RuleEmbedding(nn.Module):
 
 def _look_up(table: nn.Embedding, ids: Tensor) -> Tensor:
     """Look ids up; -1, a place that no word fills, is the table's last entry."""
-    return table(ids % table.num_embeddings)
+    return table(torch.where(ids < 0, table.num_embeddings - 1, ids))
 
 
 class LearnedQueryAttention(nn.Module):

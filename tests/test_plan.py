@@ -44,7 +44,7 @@ def filled(tmp_path_factory):
 
 def test_an_empty_store_lacks_the_system_and_all_rows(tmp_path):
     plan = planned(tmp_path / "store")
-    assert missing(plan) == ["subwords", "subwords", "encoded", "nmt"]
+    assert missing(plan) == ["subwords", "subwords", "encoded", "nmt"]  # of splits without a recipe
     assert plan.later == 6  # base, own, evalx, two references and quality
     assert "then 6 rows of results" in plan.headline
     assert "time unknown" in plan.headline

@@ -291,7 +291,7 @@ def test_a_concurrent_sweep_shares_what_it_can_and_runs_a_plugin(tmp_path):
     )
     assert {s: made(tmp_path, s) for s in ("nmt", "encoded", "rules", "proxy")} == {
         "nmt": 1,
-        "encoded": 1,
+        "encoded": 3,
         "rules": 4,  # of two splits each
         "proxy": 4,
     }

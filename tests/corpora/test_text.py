@@ -175,6 +175,15 @@ def test_a_byte_changes_the_recipe_of_text(tmp_path, file):
     assert corpus.recipe() != before
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_recipe_of_a_split_is_of_its_files_alone(tmp_path, split):
+    corpus = text_corpus(tmp_path)
+    before = {name: corpus.recipe_of(name) for name in SPLITS}
+    (tmp_path / f"{STEMS[split]}.en").write_bytes(b"five\nsix\n"[: 10 if split == "train" else 5])
+    changed = [name for name in SPLITS if corpus.recipe_of(name) != before[name]]
+    assert changed == [split]
+
+
 def test_a_byte_and_the_portions_change_the_recipe_of_tsv(tmp_path):
     path = tmp_path / "docs.tsv"
     before = tsv_corpus(path, rows("a", "dev")).recipe()

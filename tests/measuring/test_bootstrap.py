@@ -8,7 +8,15 @@ import pytest
 
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.judges import Judge
-from xnmt_bench.measuring.bootstrap import BLOCK, Draws, interval, resample, weights
+from xnmt_bench.measuring.bootstrap import (
+    BLOCK,
+    Draws,
+    average_systems,
+    interval,
+    resample,
+    resample_ratios,
+    weights,
+)
 from xnmt_bench.measuring.metric import Column
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.consistency import Consistency
@@ -163,3 +171,25 @@ def test_a_draw_without_a_number_is_left_out_of_the_interval():
     samples = np.array([1.0, np.nan, 3.0, 2.0])
     assert interval(samples) == interval(samples[[0, 2, 3]])
     assert np.isnan(interval(np.array([np.nan, np.nan]))).all()
+
+
+def test_ratios_of_several_rows_share_their_draws():
+    """Units of either row are drawn; one that a row lacks counts nothing in it."""
+    draws = Draws(50, 0)
+    first = np.array([3, 3, 9]), np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, 2.0])
+    second = np.array([9, 5]), np.array([4.0, 6.0]), np.array([2.0, 1.0])
+    ratio_2R = resample_ratios([first, second], draws)
+    assert ratio_2R[:, 0].tolist() == [7 / 6, 10 / 3]
+    [weight_RU] = weights(3, 50, 0)  # of units 3, 5 and 9
+    three, five, nine = weight_RU.T
+    with np.errstate(invalid="ignore"):
+        expected = [
+            (3 * three + 4 * nine) / (4 * three + 2 * nine),
+            (6 * five + 4 * nine) / (five + 2 * nine),
+        ]
+    np.testing.assert_allclose(ratio_2R[:, 1:], expected)
+
+
+def test_systems_are_averaged_and_not_all_seeds():
+    values = [np.array([1.0, 0.0]), np.array([3.0, 0.0]), np.array([8.0, 4.0])]
+    assert average_systems(values, ["a", "a", "b"]).tolist() == [5.0, 2.0]

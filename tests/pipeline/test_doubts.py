@@ -89,6 +89,9 @@ class LearntTestSet(Changed):
     def sentences(self, split):
         return self._toy.sentences("test" if split == "train" else split)
 
+    def recipe(self):
+        return super().recipe() | {"train": "test"}
+
 
 def test_training_pairs_are_those_of_the_corpus_that_the_system_learnt_from(transformer):
     """With `nmt.corpus`, they are not those of the corpus that is measured."""

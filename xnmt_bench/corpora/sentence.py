@@ -133,6 +133,13 @@ class Corpus(Lazy, ABC):
     def recipe(self) -> dict[str, Any]:
         """Return everything that decides the sentences, as plain JSON values."""
 
+    def recipe_of(self, split: Split) -> dict[str, Any]:
+        """Return everything that decides the sentences of a split; the whole recipe, if unknown.
+
+        A system and a judge are then trained once for all test sets.
+        """
+        return self.recipe()
+
     def raw(self, text: str, language: str) -> str:
         """Return a text as it was before it was cut into words; scores of tokens do not compare.
 

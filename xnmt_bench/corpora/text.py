@@ -224,6 +224,13 @@ class TextCorpus(Corpus):
 
     def recipe(self) -> dict[str, Any]:
         """Return the bytes of every file, and which side is which."""
+        return self._describe(self._splits)
+
+    def recipe_of(self, split: Split) -> dict[str, Any]:
+        """Return the bytes of a split's files, and which side is which."""
+        return self._describe([split])
+
+    def _describe(self, splits: Iterable[str]) -> dict[str, Any]:
         # By bytes and not by path: a moved or renamed corpus is the same one.
-        files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in self._splits}
+        files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in splits}
         return {"kind": "text", "pair": list(languages(self)), "files": files}

@@ -88,6 +88,10 @@ class ReversedCorpus(CorpusView):
         # Without a version: the other direction has no choice of its own.
         return {"reversed": self.corpus.recipe()}
 
+    def recipe_of(self, split: Split) -> dict[str, Any]:
+        """Return the corpus's own recipe of a split, marked."""
+        return {"reversed": self.corpus.recipe_of(split)}
+
 
 def flipped(links: Links) -> Links:
     """Return links with their sides exchanged, as the other direction counts words."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from xnmt_bench.errors import StoreError
 from xnmt_bench.measuring.measurement import FAILED, Measurement, ScoredRow
-from xnmt_bench.measuring.metric import Metric
+from xnmt_bench.measuring.metric import Metric, ratio
 from xnmt_bench.measuring.units import Units, common
 
 BLOCK = 64  # samples scored at once: a score may need memory for each sample and unit
@@ -70,6 +70,41 @@ def resample(
         name: np.concatenate([p.get(name, none) for p, none in zip(parts, absent, strict=True)])
         for name in parts[0]
     }
+
+
+def resample_ratios(
+    rows: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], draws: Draws
+) -> np.ndarray:
+    """Return a ratio of sums of each of several rows, whole and on each sample, (rows, 1 + R).
+
+    Units are drawn from those of all rows together, and the same ones for each row.
+
+    Args:
+        rows: of each the unit that a part is of, its numerator and its denominator; (N,) each.
+        draws: how often and from which seed.
+    """
+    unit_U = np.unique(np.concatenate([unit_N for unit_N, *_ in rows]))
+    above, below = (
+        np.stack([
+            np.bincount(np.searchsorted(unit_U, row[0]), row[column], len(unit_U)) for row in rows
+        ])
+        for column in (1, 2)
+    )  # fmt: skip
+    blocks = [np.ones((1, len(unit_U))), *weights(len(unit_U), draws.samples, draws.seed)]
+    return np.concatenate([ratio(above @ block.T, below @ block.T) for block in blocks], axis=1)
+
+
+def average_systems(values: Sequence[np.ndarray], systems: Sequence[str]) -> np.ndarray:
+    """Return the mean over systems of the means over the rows of each, as tables do.
+
+    Args:
+        values: of each row.
+        systems: whose row each is.
+    """
+    by_system: dict[str, list[np.ndarray]] = {}
+    for value, system in zip(values, systems, strict=True):
+        by_system.setdefault(system, []).append(value)
+    return np.asarray(np.mean([np.mean(rows, axis=0) for rows in by_system.values()], axis=0))
 
 
 def interval(samples_R: np.ndarray) -> tuple[float, float]:
@@ -172,10 +207,7 @@ class JointBootstrap:
         ):
             name = column or metric.headline.name
             drawn = max(1, round(share * len(seeds[0])))
-            by_system: dict[str, list[np.ndarray]] = {}
-            for units, system in zip(seeds, systems, strict=True):
-                value_R = resample(metric, units, self._draws, drawn, stream)[name]
-                by_system.setdefault(system, []).append(value_R)
             # Seeds are averaged within each draw, so that the interval is of the mean.
-            rows.append(np.mean([np.mean(parts, axis=0) for parts in by_system.values()], axis=0))
+            values = [resample(metric, u, self._draws, drawn, stream)[name] for u in seeds]
+            rows.append(average_systems(values, systems))
         return np.stack(rows)

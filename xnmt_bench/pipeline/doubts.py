@@ -36,7 +36,7 @@ def about_texts(
     """
     sentences = texts.sentences(EVALUATED)
     pairs = [(s.source, s.target) for s in sentences]
-    if unreadable := texts.encoded.facts[EVALUATED]["unreadable"]:
+    if unreadable := texts.encoded(EVALUATED).facts[EVALUATED]["unreadable"]:
         yield (
             f"{unreadable} of {unreadable + len(sentences)} test pairs have no word on a side or "
             "are longer than the system reads, and are left out"
@@ -69,16 +69,15 @@ def about_pairs(
         return {"shared": shared, **_coverage(pairs, texts.subwords)}
 
     measured = fingerprint({"pairs": [list(pair) for pair in pairs]})
-    elsewhere: dict[str, Any] = {} if learnt is texts else {"learnt": learnt.encoded}
     facts = store.stage(
         # Stored, since the training split is read whole for a number.
         "doubts",
         work,
         version=3,
         cheap=True,
-        encoded=texts.encoded,
+        encoded=texts.encoded(EVALUATED),
+        learnt=learnt.encoded("train"),
         pairs=measured,
-        **elsewhere,
     ).facts
     shared = facts["shared"]
     # A share: short sentences come in both splits by chance.

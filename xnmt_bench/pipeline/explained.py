@@ -150,9 +150,8 @@ class Explained(Lazy):
             learnt = explainer.prepare(self.system.texts.split("train"))
             np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        return self._store.stage(
-            "prepared", work, version=1, encoded=self.system.texts.encoded, **self._recipe
-        )
+        learnt = self.system.texts.encoded("train")
+        return self._store.stage("prepared", work, version=1, encoded=learnt, **self._recipe)
 
     @cached_property
     def ready(self) -> Explainer:

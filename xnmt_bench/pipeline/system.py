@@ -176,7 +176,7 @@ class System(Lazy):
                 return
         if not self._nmt.path:
             yield self.trained
-        yield self.texts.encoded
+        yield from self.texts.stages
 
     def unnamed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names of the stages up to the system's that are not among `names`."""

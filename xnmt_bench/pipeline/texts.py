@@ -63,33 +63,44 @@ class Texts(Lazy):
         """The vocabularies of both sides."""
         return self._read_subwords()
 
-    @cached_property
-    def encoded(self) -> Stage:
-        """The corpus as ids."""
+    @property
+    def stages(self) -> list[Stage]:
+        """All splits as ids."""
+        return [self.encoded(split) for split in self._splits]
+
+    def encoded(self, split: Split) -> Stage:
+        """Return a split as ids.
+
+        What is learnt from the training split is the same beside any test set.
+        """
+        if split not in self._encoded:
+            self._encoded[split] = self._encode(split)
+        return self._encoded[split]
+
+    def _encode(self, split: Split) -> Stage:
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
-        context, splits = self.context, self._splits
-        readable = self._read_longest()
+        context, readable = self.context, self._read_longest()
         return self._store.stage(
             "encoded",
-            lambda folder: encode(corpus, *subwords, longest, folder, context, splits, readable),
-            version=3,
-            corpus=corpus.recipe(),
+            lambda folder: encode(corpus, *subwords, longest, folder, context, [split], readable),
+            version=4,
+            corpus=corpus.recipe_of(split),
             subwords=subwords,
             max_length=longest,
             context=asdict(context),
-            splits=splits,
+            split=split,
             readable=readable if any(readable) else None,
         )
 
     @cached_property
-    def _files(self) -> Path:
-        """The folder of the ids, whose splits have sentences.
+    def _folders(self) -> dict[Split, Path]:
+        """The folder of each split's ids; all are looked at, before anything is learnt from one.
 
         Raises:
             XnmtError: a split has no sentence pair.
         """
         for split in self._splits:
-            counts = self.encoded.facts[split]
+            counts = self.encoded(split).facts[split]
             if problems := describe_left_out(counts, self._max_length):
                 log.warning("%s: %s", split, problems)
             if shorter := counts.get("shorter_context"):
@@ -98,7 +109,11 @@ class Texts(Lazy):
             if not counts["kept"]:
                 lost = f": {problems}" if problems else ""
                 raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair{lost}")
-        return self.encoded.path
+        return {split: self.encoded(split).path for split in self._splits}
+
+    @cached_property
+    def _encoded(self) -> dict[Split, Stage]:
+        return {}
 
     @cached_property
     def _open(self) -> dict[Split, EncodedSplit]:
@@ -115,7 +130,7 @@ class Texts(Lazy):
     def split(self, name: Split) -> EncodedSplit:
         """Return a split as ids; an XnmtError where a split has no sentence pair."""
         if name not in self._open:  # a file is mapped once
-            self._open[name] = EncodedSplit.open(self._files, name)
+            self._open[name] = EncodedSplit.open(self._folders[name], name)
         return self._open[name]
 
     def order(self, name: Split) -> np.ndarray:
@@ -175,8 +190,7 @@ class Texts(Lazy):
     @cached_property
     def training_text(self) -> str:
         """How many training pairs there are, and which, such as `29,000 (3fa2c1)`."""
-        files = self.encoded.artefact.files
-        digest = fingerprint({name: files[name] for name in files if name.startswith("train.")})
+        digest = fingerprint(self.encoded("train").artefact.files)
         return f"{len(self.split('train')):,} ({digest[:6]})"
 
     @cached_property

@@ -23,9 +23,9 @@ LEXICON = np.array([-9.0, -7, -9, -8, -10, -7])
 MORE = {"prediction_difference": np.array([2.0, -1, 8, 1, 3, 0]), "random": np.zeros(6)}
 
 
-def write_causes(folder, model="m0"):
+def write_causes(folder, model="m0", missed=MISSED):
     file = folder / f"strongest_{model}.parquet"
-    columns = zip(("sentence", "step", "missed"), zip(*MISSED, strict=True), strict=True)
+    columns = zip(("sentence", "step", "missed"), zip(*missed, strict=True), strict=True)
     write_table(pa.table(dict(columns)), file)
     ones = np.ones(3)
     names = ("usable", "ranked", "chance", "unknown", "strongest", "tau", "change", "flips")
@@ -36,12 +36,14 @@ def write_causes(folder, model="m0"):
     measured(Causes, folder, row, units, model, {"strongest": file}, **facts)
 
 
-def write_judge(folder, name, log_q_N, judge="base", model="m0", seed=1, order=slice(None)):
+def write_judge(
+    folder, name, log_q_N, judge="base", model="m0", seed=1, order=slice(None), **options
+):
     sentence_N, step_N = np.array(SCORED).T
     file = folder / f"{name}_{judge}_{model}_{seed}.parquet"
     DecisionScores(sentence_N[order], step_N[order], log_q_N[order]).save(file)
     row = FIDELITY | {"explainer": name, "instantiation": judge, "seed": seed}
-    units = decisions(sentence_N, log_q_N)
+    units = decisions(sentence_N, log_q_N, **options)
     blind = name in ("lexicon", "random")
     facts = {"blind": blind, "lineage": {"family": "f"}}
     measured(Fidelity, folder, row, units, model, {"decisions": file}, **facts)
@@ -66,10 +68,10 @@ def test_preferences_are_means_over_decisions_weighed_by_what_is_missed(tmp_path
     assert misses["preferred_low"] <= misses["preferred"] <= misses["preferred_high"]
     named = rows["base", "names", "prediction_difference"]
     assert named["preferred"] == pytest.approx((-1 + 0.5 * 1 + 0) / 2.5)
-    assert misses["decisions"] + named["decisions"] in (len(MISSED), len(MISSED) - 1)
+    assert (misses["decisions"], named["decisions"]) == (2, 2)  # 2.5 each
     assert rows["base", "misses", "random"]["preferred"] == 0
     texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
-    assert texts[0][:2] == ["Base", "misses"] and "+2.200" in texts[0][2]
+    assert texts[0][:3] == ["Base", "misses", "2"] and "+2.200" in texts[0][3]
 
 
 def test_systems_and_seeds_of_judges_are_averaged(tmp_path):
@@ -81,16 +83,36 @@ def test_systems_and_seeds_of_judges_are_averaged(tmp_path):
         write_judge(tmp_path, "attention", LEXICON + more, **options)
     rows, _ = analyse(tmp_path)
     by_kind = {kind: row["preferred"] for (_, kind, _), row in rows.items()}
-    assert by_kind == {"misses": pytest.approx(3.0), "names": pytest.approx(3.0)}
+    # The mean of systems, and not of all seeds: 1.5 and 6.
+    assert by_kind == {"misses": pytest.approx(3.75), "names": pytest.approx(3.75)}
 
 
-def test_a_blind_row_without_seeds_fits_each_seed(tmp_path):
+@pytest.mark.parametrize("blind_seeds", [("",), (1, 2)])
+def test_a_row_without_seeds_fits_each_seed(tmp_path, blind_seeds):
     write_causes(tmp_path)
-    write_judge(tmp_path, "lexicon", LEXICON, seed="")
-    for seed in (1, 2):
-        write_judge(tmp_path, "random", LEXICON - seed, seed=seed)
+    seeds = (1, 2) if blind_seeds == ("",) else ("",)
+    for seed in blind_seeds:
+        write_judge(tmp_path, "lexicon", LEXICON - (seed or 0), seed=seed)
+    for seed in seeds:
+        write_judge(tmp_path, "random", LEXICON + (seed or 0), seed=seed)
     rows, _ = analyse(tmp_path)
-    assert rows["base", "misses", "random"]["preferred"] == pytest.approx(-1.5)
+    assert rows["base", "misses", "random"]["preferred"] == pytest.approx(1.5)
+
+
+def test_causes_of_another_test_set_are_not_joined(tmp_path):
+    """Decisions of natural twins are numbered from 0 as the captions are."""
+    write_causes(tmp_path)
+    for name in ("lexicon", "attention"):
+        write_judge(tmp_path, name, LEXICON, test_set="other")
+    with pytest.raises(NotApplicable):
+        analyse(tmp_path)
+
+
+def test_a_kind_without_decisions_has_no_row(tmp_path):
+    write_causes(tmp_path, missed=[(*place, 1.0) for *place, _ in MISSED])
+    for name in ("lexicon", "attention"):
+        write_judge(tmp_path, name, LEXICON)
+    assert {kind for _, kind, _ in analyse(tmp_path)[0]} == {"misses"}
 
 
 def test_it_takes_causes_of_the_blind_explainer_and_another_one(tmp_path):

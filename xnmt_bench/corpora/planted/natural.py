@@ -86,6 +86,13 @@ class NaturalTwins(CorpusView):
             return inner  # so that systems trained on either corpus are the same
         return {"kind": KIND, "version": VERSION, "corpus": inner, "twins": file_hash(self._path)}
 
+    def recipe_of(self, split: Split) -> dict[str, Any]:
+        """Return the wrapped corpus's; the decisions of any file leave training as it is."""
+        inner = self.corpus.recipe_of(split)
+        if self._path is None:
+            return inner
+        return self.recipe() if split == "test" else {"kind": KIND, "corpus": inner}
+
 
 def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Sentence:
     """Return a row of the file as a sentence.

@@ -253,7 +253,10 @@ class Alignments(Lazy):
         def aligned(folder: Path) -> Mapping[str, Sequence[Links]]:
             return _both(*align(self.sentences, self._job.corpus.sentences("train"), folder))
 
-        return self._made("eflomal", aligned, sentences=len(self.sentences), made_by=aligner())
+        recipe: dict[str, Any] = {"sentences": len(self.sentences), "made_by": aligner()}
+        if self._dumped is None:  # else the whole corpus is in the recipe
+            recipe["learnt"] = self._job.texts.encoded("train")
+        return self._made("eflomal", aligned, **recipe)
 
     # Both stages, `alignment` and `eflomal`, are made here.
     def _made(
@@ -275,7 +278,7 @@ class Alignments(Lazy):
                 units.save(folder / f"{method}.parquet")
 
         recipe |= (
-            {"encoded": self._job.texts.encoded}
+            {"encoded": self._job.texts.encoded(EVALUATED)}
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )

@@ -1,7 +1,7 @@
 """Decisions without one word of their context, by each removal.
 
-Shapes: N decisions, W words of each, G decisions that are computed together, X pieces of a side,
-D states, V target vocabulary.
+Shapes: N decisions, W words of each, G decisions that are computed together, B rows, P of them side
+by side with others, X pieces of a side, D states, V target vocabulary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xnmt_bench.nmt.batching import alike
 from xnmt_bench.nmt.distributions import beside_references
 from xnmt_bench.nmt.switched import SOURCE, TARGET, Removal
 
-NOTHING = (-1, -1)  # side and place of no word
+NO_WORD = (-1, -1)  # side and place of none
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Erasure:
     Attributes:
         index: of the sentence in its split.
         step: the decision.
-        words: side and place of each word; as many of every decision.
+        words: side and place of each word; every decision has as many.
     """
 
     index: int
@@ -51,27 +51,28 @@ def erase_words(
         erasures: which words of which decisions.
         removal: what replaces a word's embeddings; see `nmt.switched`.
     """
-    lengths = [side.lengths()[[e.index for e in erasures]] for side in (split.source, split.target)]
+    source_N = split.source.lengths()[[e.index for e in erasures]]
+    lengths_N2 = np.stack([source_N, [e.step + 1 for e in erasures]], axis=1)
     variants, device = 1 + len(erasures[0].words), device_of(model)
 
     def read(positions: int) -> tuple[list[int], Tensor]:
         order, variation = list[int](), list[Tensor]()
         most = lambda s, t: positions // (variants * max(s, t))  # noqa: E731
-        for group in alike(np.stack(lengths, axis=1), most, device):
+        for group in alike(lengths_N2, most, device):
             order += group
-            variation += _vary(model, split, [erasures[n] for n in group], removal)
+            variation += _compare(model, split, [erasures[n] for n in group], removal)
         return order, torch.cat(variation)
 
-    order, variation_X = room().tried(device, read)
-    return variation_X.unflatten(0, (len(order), -1))[np.argsort(order)].cpu().numpy()
+    order, variation = room().tried(device, read)
+    return variation.unflatten(0, (len(order), -1))[np.argsort(order)].cpu().numpy()
 
 
-def _vary(
+def _compare(
     model: NMTModel, split: EncodedSplit, erasures: Sequence[Erasure], removal: Removal
 ) -> list[Tensor]:
     """Return total variations of some decisions' words, in parts."""
     # Of each decision a row with all words, and then a row without each.
-    rows = [(e, word) for e in erasures for word in (NOTHING, *e.words)]
+    rows = [(e, word) for e in erasures for word in (NO_WORD, *e.words)]
     states_BD = masked_states(
         model,
         split,

@@ -12,9 +12,10 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.corpora.function_words import function_words, is_function
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.bootstrap import Draws, weights
-from xnmt_bench.measuring.metric import TableRow, hundredths, ratio
-from xnmt_bench.measuring.units import by_unit
+from xnmt_bench.measuring.alike import origin
+from xnmt_bench.measuring.bootstrap import Draws, average_systems, resample_ratios
+from xnmt_bench.measuring.measurement import Measurement
+from xnmt_bench.measuring.metric import TableRow, hundredths
 from xnmt_bench.metrics.causes.ranks import SIDES, Ranking
 from xnmt_bench.metrics.causes.table import Decision
 from xnmt_bench.options import Count, Seed
@@ -145,45 +146,42 @@ class Misled(Analysis):
 
     def _rows(self, panel: Panel) -> Iterator[TableRow]:
         tables = {
-            name: [read_table(m.file(STRONGEST)) for m in measurements if STRONGEST in m.files]
+            name: [(origin(m), _read_strongest(m)) for m in measurements if STRONGEST in m.files]
             for by_name in panel.by_pivot(blind=True).values()
             for name, measurements in by_name.items()
         }
-        columns = {
-            name: [
-                {c: t[c].to_numpy(zero_copy_only=False) for c in t.column_names} for t in of_name
-            ]
-            for name, of_name in tables.items()
-            if of_name and all(len(t) for t in of_name)
-        }
+        tables = {n: rows for n, rows in tables.items() if rows and all(c for _, c in rows)}
         # Of an explainer that names words of one side, only rows of that side compare with others'.
-        sides = {name: {s for c in of_name for s in c["side"]} for name, of_name in columns.items()}
+        sides = {
+            n: {side for _, c in of_name for side in c["side"]} for n, of_name in tables.items()
+        }
         every_side = set().union(*sides.values())
         for facet, categories in FACETS.items():
             for category in categories:
-                for name, of_name in columns.items():
+                for name, of_name in tables.items():
                     if facet != "side" and sides[name] < every_side:
                         continue
-                    chosen = [(c, c[facet] == category) for c in of_name]
-                    if not all(chosen_N.any() for _, chosen_N in chosen):
+                    chosen = [c[facet] == category for _, c in of_name]
+                    if not all(chosen_N.any() for chosen_N in chosen):
                         continue
-                    # Of several systems or seeds the mean.
-                    shares_R = np.mean(
-                        [self._shares(c["sentence"][n], c["missed"][n]) for c, n in chosen], axis=0
-                    )
+                    rows = [
+                        (c["sentence"][n], c["missed"][n], np.ones(n.sum()))
+                        for (_, c), n in zip(of_name, chosen, strict=True)
+                    ]
+                    shares = resample_ratios(rows, self._draws)
+                    shares_R = average_systems([*shares], [system for system, _ in of_name])
                     yield {
                         **panel.condition,
                         "facet": facet,
                         "kind": TITLES[facet],
                         "category": category,
-                        "decisions": int(np.mean([chosen_N.sum() for _, chosen_N in chosen])),
+                        "decisions": int(np.mean([chosen_N.sum() for chosen_N in chosen])),
                         "explainer": name,
                         **dict(zip(ends("missed"), estimate(shares_R), strict=True)),
                     }
 
-    def _shares(self, sentence_N: np.ndarray, missed_N: np.ndarray) -> np.ndarray:
-        """Return the share of some decisions that are missed, whole and resampled; (1 + R,)."""
-        number_U, sums = by_unit(sentence_N, missed=missed_N)
-        drawn = weights(len(number_U), self._draws.samples, self._draws.seed)
-        weight_RU = np.concatenate([np.ones((1, len(number_U))), *drawn])
-        return ratio(weight_RU @ sums["missed"], weight_RU @ sums["rows"])
+
+def _read_strongest(measurement: Measurement) -> dict[str, np.ndarray]:
+    """Return the columns of a row's decisions; none where no decision has a cause."""
+    table = read_table(measurement.file(STRONGEST))
+    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}

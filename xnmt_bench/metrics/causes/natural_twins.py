@@ -33,6 +33,7 @@ from xnmt_bench.corpora.sentence import SIDES, Sentence
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import Subwords
 from xnmt_bench.errors import NotApplicable, XnmtError
+from xnmt_bench.judges.masked import VERSION as MASKED
 from xnmt_bench.measuring.measurement import Evidence, Measurement, PlannedRow, ScoredRow
 from xnmt_bench.measuring.metric import (
     Column,
@@ -52,7 +53,7 @@ from xnmt_bench.metrics.causes.sentences import tied_sentences
 from xnmt_bench.nmt.switched import Removal
 from xnmt_bench.options import Count, Part, Seed, Text
 from xnmt_bench.parquet import read_table, write_table
-from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
+from xnmt_bench.pipeline.decision_table import Columns, load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.rules.table import shards
@@ -64,6 +65,11 @@ RELIABLE = 0.8  # correlation of both halves; chosen decisions below it are not 
 SYSTEMS = (FIRST, SECOND)
 HALVES = "chosen", "measured"  # by which an effect is measured
 ERASED = {removal: f"erased_{removal}" for removal in get_args(Removal)}
+SUMS = [
+    f"{name} {margin}"
+    for margin in MARGINS
+    for name in ("chosen", "measured", "words", "x", "y", "xx", "yy", "xy")
+]
 FILE = "twins.parquet"
 three_digits = "{:.3f}".format
 
@@ -97,7 +103,7 @@ def subtract_other(effect_2X2: np.ndarray) -> np.ndarray:
     """Return the effect of each system's own cause less that of the other's, (2, X).
 
     Args:
-        effect_2X2: effects by system, anything, and word (a and b).
+        effect_2X2: effects by system, half or decision (X), and word (a and b).
     """
     a_less_b_2X = effect_2X2[..., 0] - effect_2X2[..., 1]
     return a_less_b_2X * np.array([[1], [-1]])
@@ -274,41 +280,32 @@ class NaturalTwins(SumMetric):
             shard=SHARD,
             sentences=sentences,
             version=2,
-            encoded=job.texts.encoded,
+            encoded=job.texts.encoded(EVALUATED),
             substitutes=self.substitutes,
             categories=categories.digest,
         )
 
-    def _erase(
-        self, jobs: Sequence[Job], twins: Sequence[Mapping[str, Any]], effects: Sequence[Stage]
-    ) -> dict[str, np.ndarray]:
-        """Return the effects (2, C, 2) of erasing a and b in both systems, by the measure's name.
+    @property
+    def _least(self) -> float:
+        """The margin from which on causes differ at all."""
+        return min(self.margin, *MARGINS)
 
-        Removals that one of the systems does not allow are left out.
+    def _erase(
+        self, job: Job, differing: Sequence[Mapping[str, Any]], effects: Sequence[Stage]
+    ) -> Stage:
+        """Return the effects of erasing a and b in one system, by each removal that it allows.
 
         Args:
-            jobs: of both systems.
-            twins: the decisions, as `_describe` returns them.
-            effects: the artefacts that they were found in.
+            job: of the system.
+            differing: decisions whose causes differ, as `_describe` returns them.
+            effects: the artefacts of both systems that they were found in.
         """
-        if not twins:
-            return {}
-        tables = [load_decisions(self._erase_in(job, twins, effects)) for job in jobs]
-        return {
-            name: np.stack([table[name] for table in tables])
-            for name in ERASED.values()
-            if all(name in table for table in tables)
-        }
-
-    def _erase_in(
-        self, job: Job, twins: Sequence[Mapping[str, Any]], effects: Sequence[Stage]
-    ) -> Stage:
         split = job.texts.split(EVALUATED)
 
         def list_erasures() -> Iterator[Erasure]:
-            for twin in twins:
-                words = [(SIDES.index(twin[f"{word}_side"]), twin[word]) for word in "ab"]
-                yield Erasure(split.index_of[twin["sentence"]], twin["step"], words)
+            for row in differing:
+                words = [(SIDES.index(row[f"{word}_side"]), row[word]) for word in "ab"]
+                yield Erasure(split.index_of[row["sentence"]], row["step"], words)
 
         def compute(erasures: list[Erasure]) -> list[Mapping[str, Any]]:
             model = job.system.model
@@ -328,7 +325,10 @@ class NaturalTwins(SumMetric):
             shard=SHARD,
             sentences=job.explained.decisions.count(EVALUATED, self.sentences),
             version=1,
-            effects=effects,
+            masked=MASKED,
+            least=self._least,
+            first=effects[0],
+            second=effects[1],
         )
 
     def _evidence(self, job: Job, other: Job) -> Evidence:
@@ -343,51 +343,48 @@ class NaturalTwins(SumMetric):
         numbers_of = [each.texts.split(EVALUATED).number for each in (job, other)]
         if not np.array_equal(numbers_of[0], numbers_of[1]):
             raise NotApplicable("one of the two systems cannot read all sentences of the other")
-        numbers, sums, unlike = list[int](), list[dict[str, float]](), dict[int, dict[str, Any]]()
         systems = {
             name: j.system.fingerprint for name, j in zip(SYSTEMS, (job, other), strict=True)
         }
+        numbers, places, sums = list[int](), list[int](), list[dict[str, float]]()
+        differing: list[dict[str, Any]] = []
         # Sentences have unlike numbers of words, so that their effects do not stack.
         for paths in zip(*(shards(a.path, EVALUATED) for a in artefacts), strict=True):
             for row, effect_2HW in decisions_alike(*(read_table(p).to_pylist() for p in paths)):
                 disagreement = compare_causes(effect_2HW)
-                if disagreement and disagreement.margin >= min(self.margin, *MARGINS):
-                    unlike[len(sums)] = _describe(row, disagreement) | systems
+                if disagreement and disagreement.margin >= self._least:
+                    places.append(len(numbers))
+                    sums.append(_sum(effect_2HW, disagreement))
+                    differing.append(_describe(row, disagreement) | systems)
                 numbers.append(row["sentence"])
-                sums.append(_sum(effect_2HW, disagreement))
         if not numbers:
             raise NotApplicable("the two systems nowhere choose the same word")
-        for name, effect_2C2 in self._erase((job, other), [*unlike.values()], artefacts).items():
-            own_less_other_C = subtract_other(effect_2C2).mean(0)
-            for c, (n, twin) in enumerate(unlike.items()):
-                twin |= _name_effects(name, effect_2C2[:, c])
-                for margin in MARGINS:
-                    reached = float(twin["margin"] >= margin)
-                    sums[n][f"{name} {margin}"] = reached * own_less_other_C[c]
-        names = dict.fromkeys(name for decision in sums for name in decision)
-        columns = {name: np.array([decision.get(name, 0.0) for decision in sums]) for name in names}
-        twins = [twin for twin in unlike.values() if twin["margin"] >= self.margin]
+        made: dict[str, Any] = dict(zip(("effects", "other_effects"), artefacts, strict=True))
+        columns_C = {name: np.array([row[name] for row in sums]) for name in SUMS}
+        if differing:
+            erased = [self._erase(each, differing, artefacts) for each in (job, other)]
+            made |= zip(("erased", "other_erased"), erased, strict=True)
+            columns_C |= _sum_erased(differing, [load_decisions(stage) for stage in erased])
+        # Decisions whose causes do not differ have no part in the sums.
+        columns = {name: np.zeros(len(numbers)) for name in columns_C}
+        for name, column in columns.items():
+            column[places] = columns_C[name]
+        twins = [row for row in differing if row["margin"] >= self.margin]
 
         def write(folder: Path) -> None:
             write_table(pa.Table.from_pylist(twins), folder / FILE)
 
-        first, second = artefacts
         files = {}
         if len(twins) >= self.fewest:
             file = job.store.stage(
-                "natural_twins_chosen",
-                write,
-                version=3,
-                first=first,
-                second=second,
-                margin=self.margin,
+                "natural_twins_chosen", write, version=3, margin=self.margin, **made
             )
             files[self.name] = file.path / FILE
         exchanged = "grammar" if job.corpus.substitutes() else HEURISTIC
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),
-            {"effects": first.fingerprint, "other_effects": second.fingerprint},
+            {name: stage.fingerprint for name, stage in made.items()},
             {EXCHANGED: exchanged},
         )
         return replace(evidence, files=files)
@@ -498,17 +495,35 @@ def decisions_alike(
             yield row, np.array([[r[half] for half in HALVES] for r in (row, other)], dtype=float)
 
 
-def _sum(effect_2HW: np.ndarray, disagreement: Disagreement | None) -> dict[str, float]:
-    """Return one decision's part in the sums at each margin."""
-    sums: dict[str, float] = {}
+def _sum(effect_2HW: np.ndarray, disagreement: Disagreement) -> dict[str, float]:
+    """Return one decision's part in `SUMS`."""
     known_W = ~np.isnan(effect_2HW).any(axis=(0, 1))
-    for margin in MARGINS:
-        chosen = disagreement is not None and disagreement.margin >= margin
-        x, y = (effect_2HW[:, h][:, known_W].ravel() if chosen else np.zeros(0) for h in (0, 1))
-        measured = disagreement.own_less_other_2H[:, 1].mean() if disagreement else 0.0
-        values = {"chosen": chosen, "measured": chosen * measured, "words": len(x)}
-        values |= {"x": x.sum(), "y": y.sum(), "xx": x @ x, "yy": y @ y, "xy": x @ y}
-        sums |= {f"{name} {margin}": float(value) for name, value in values.items()}
+    x, y = (effect_2HW[:, half][:, known_W].ravel() for half in (0, 1))
+    measured = disagreement.own_less_other_2H[:, 1].mean()
+    values = (1, measured, len(x), x.sum(), y.sum(), x @ x, y @ y, x @ y)
+    chosen = [disagreement.margin >= margin for margin in MARGINS]
+    parts = (float(is_chosen * value) for is_chosen in chosen for value in values)
+    return dict(zip(SUMS, parts, strict=True))
+
+
+def _sum_erased(
+    differing: Sequence[dict[str, Any]], tables: Sequence[Columns]
+) -> dict[str, np.ndarray]:
+    """Return the parts (C,) of decisions in the sums of erased effects, which are added to them.
+
+    Args:
+        differing: the decisions, as `_describe` returns them.
+        tables: effects by removal in both systems. One that a system lacks is left out.
+    """
+    sums = {}
+    margin_C = np.array([row["margin"] for row in differing])
+    for name in (n for n in ERASED.values() if all(n in table for table in tables)):
+        effect_2C2 = np.stack([table[name] for table in tables])
+        own_less_other_C = subtract_other(effect_2C2).mean(0)
+        for margin in MARGINS:
+            sums[f"{name} {margin}"] = (margin_C >= margin) * own_less_other_C
+        for c, row in enumerate(differing):
+            row |= _name_effects(name, effect_2C2[:, c])
     return sums
 
 

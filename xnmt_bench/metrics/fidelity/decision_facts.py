@@ -184,10 +184,9 @@ class TestDecisions:
             self._write(folder / FACETS_FILE, **kinds)
 
         # Labels are counted in the texts that the system learnt from.
-        system = self._job.system
-        learnt = system.learnt_texts
-        elsewhere: dict[str, Any] = {} if learnt is system.texts else {"learnt": learnt.encoded}
-        return self._job.store.stage("facets", work, version=2, **elsewhere, **self._recipe)
+        learnt = self._job.system.learnt_texts
+        recipe = self._recipe | {"learnt": learnt.encoded("train")}
+        return self._job.store.stage("facets", work, version=2, **recipe)
 
     def sample(self, sentences: int) -> Stage:
         """Return the first test sentences in pieces with the labels, in the store."""

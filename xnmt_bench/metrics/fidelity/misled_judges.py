@@ -8,17 +8,18 @@ text alone may prefer the lexicon.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from xnmt_bench.analyses.analysis import Analysis, Result, estimate
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
-from xnmt_bench.measuring.alike import origin, paired, same_decisions
-from xnmt_bench.measuring.bootstrap import Draws, weights
-from xnmt_bench.measuring.measurement import Measurement
-from xnmt_bench.measuring.metric import TableRow, ratio
-from xnmt_bench.measuring.units import by_unit
+from xnmt_bench.measuring.alike import origin, same_decisions
+from xnmt_bench.measuring.bootstrap import Draws, average_systems, resample_ratios
+from xnmt_bench.measuring.measurement import SETTINGS, Measurement
+from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.panels import Panel, distinguish, ends
@@ -27,14 +28,40 @@ from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.scores import DecisionScores
 
 CAUSES, STRONGEST = "causes", "strongest"  # the metric, and the file of its rows
-Decision = tuple[int, int]  # sentence and step
+KINDS = "misses", "names"  # what the blind explainer does to the strongest cause
+PLACES = 2**32  # steps of a sentence, more than any has: sentence and step are one number
 NOTE = (
     "In nats a decision: how much more probable the label is by the words of an explainer than by "
     "those of {blind}. Above 0 the judge prefers the explainer. With a 95 % bootstrap interval "
     "over sentences; of several systems or seeds the mean. Misses: decisions whose strongest cause "
-    "{blind} does not name first on its side; only decisions in which some word has an effect of "
-    "at least metric.causes.least count."
+    "{blind} does not name first on its side; where several words are as relevant to it, a "
+    "decision counts in both kinds, in part. Only decisions in which some word has an effect of at "
+    "least metric.causes.least count."
 )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A number for each decision.
+
+    Attributes:
+        decision_N: sentence and step as one number, ascending.
+        value_N: the numbers.
+    """
+
+    decision_N: np.ndarray
+    value_N: np.ndarray
+
+    @classmethod
+    def of(cls, sentence_N: np.ndarray, step_N: np.ndarray, value_N: np.ndarray) -> Scores:
+        """Return numbers of decisions in any order."""
+        decision_N = sentence_N.astype(np.int64) * PLACES + step_N
+        order = np.argsort(decision_N)
+        return cls(decision_N[order], value_N[order])
+
+    def at(self, decision_X: np.ndarray) -> np.ndarray:
+        """Return the numbers of some decisions, (X,), each of which has one."""
+        return self.value_N[np.searchsorted(self.decision_N, decision_X)]
 
 
 class MisledJudges(Analysis):
@@ -67,91 +94,90 @@ class MisledJudges(Analysis):
             value, low, high = (f"{row[name]:+.3f}" for name in ends("preferred"))
             return Cell(f"{value} [{low}, {high}]")
 
+        rows = [row for _, rows in by_panel for row in rows]
+        words = {"judge": "heading", f"strongest cause: {self._blind}": "kind"}
+        # Causes that were measured in several ways are several truths.
+        words |= {"causes": "causes"} if len({row["causes"] for row in rows}) > 1 else {}
         summary = pivoted(
             f"How much judges prefer explainers to {self._blind}",
             usable,
             [rows for _, rows in by_panel],
-            {"judge": "heading", f"the strongest cause: {self._blind}": "kind"},
+            words | {"decisions": "decisions"},
             "explainer",
             cell,
             [NOTE.format(blind=self._blind)],
             distinguish(usable),
         )
-        identity = (*usable[0].condition, "judge", "blind", "kind", "explainer")
-        rows = [row for _, rows in by_panel for row in rows]
+        identity = (*usable[0].condition, "judge", "blind", "kind", "causes", "explainer")
         measured = ("decisions", *ends("preferred"))
         yield f"fidelity_{CAUSES}_{self.name}", Result(rows, identity, measured, summary)
 
     def _rows(self, panel: Panel, causes: Sequence[Panel]) -> Iterator[TableRow]:
-        missed = self._missed(panel, causes)
-        for judge, by_name in panel.by_pivot(blind=True).items():
-            of_blind = by_name.pop(self._blind, [])
-            for name, of_name in by_name.items():
-                preferences = [
-                    self._compare(row, blind_row, missed[origin(row)])
-                    for blind_row, row in paired(of_blind, of_name)
-                    if origin(row) in missed
-                ]
-                if not preferences:
-                    continue
-                for kind in ("misses", "names"):
-                    shares_R = np.mean([by_kind[kind][1] for by_kind in preferences], axis=0)
-                    count = float(np.mean([by_kind[kind][0] for by_kind in preferences]))
-                    yield {
-                        **panel.condition,
-                        "judge": judge,
-                        "heading": panel.heading(judge),
-                        "blind": self._blind,
-                        "kind": kind,
-                        "explainer": name,
-                        "decisions": round(count),
-                        **dict(zip(ends("preferred"), estimate(shares_R), strict=True)),
-                    }
-
-    def _missed(self, panel: Panel, causes: Sequence[Panel]) -> dict[str, dict[Decision, float]]:
-        """Return how probably the blind explainer misses the cause, by system and decision."""
         if panel.condition.get("scenario", TEACHER_FORCING) != TEACHER_FORCING:
-            return {}  # of other decisions than the causes
-        missed: dict[str, dict[Decision, float]] = {}
-        for other in causes:
-            if same_decisions(other.condition, panel.condition):
-                for row in other.of("", self._blind):
-                    if row.measurement.ok and STRONGEST in row.measurement.files:
-                        columns = ("sentence", "step", "missed")
-                        table = read_table(row.measurement.file(STRONGEST), columns)
-                        *places, probability = (table[name].to_pylist() for name in columns)
-                        decisions = zip(*places, strict=True)
-                        of_system = dict(zip(decisions, probability, strict=True))
-                        missed[origin(row.measurement)] = of_system
+            return  # of other decisions than the causes
+        for truth in causes:
+            missed = self._missed(truth)
+            if not missed or not same_decisions(truth.condition, panel.condition):
+                continue
+            for judge, by_name in panel.by_pivot(blind=True).items():
+                of_blind = [(m, load_scores(m)) for m in by_name.pop(self._blind, [])]
+                for name, of_name in by_name.items():
+                    for kind, numbers in self._compare(of_name, of_blind, missed):
+                        yield {
+                            **panel.condition,
+                            "judge": judge,
+                            "heading": panel.heading(judge),
+                            "blind": self._blind,
+                            "kind": kind,
+                            "causes": truth.condition[SETTINGS],
+                            "explainer": name,
+                            **numbers,
+                        }
+
+    def _missed(self, truth: Panel) -> dict[tuple[str, str], Scores]:
+        """Return how probably the blind explainer misses the cause, by system and test set."""
+        missed = {}
+        for row in truth.of("", self._blind):
+            m = row.measurement
+            if m.ok and STRONGEST in m.files:
+                table = read_table(m.file(STRONGEST), ("sentence", "step", "missed"))
+                columns = (table[name].to_numpy() for name in table.column_names)
+                missed[origin(m), m.units().test_set] = Scores.of(*columns)
         return missed
 
     def _compare(
-        self, explainer: Measurement, blind: Measurement, missed: Mapping[Decision, float]
-    ) -> dict[str, tuple[float, np.ndarray]]:
-        """Return decisions and mean preferences, whole and resampled, (1 + R,), by kind."""
-        of_explainer, of_blind = (_load_scores(m) for m in (explainer, blind))
-        decisions = [d for d in missed if d in of_explainer and d in of_blind]
-        more_N = np.array([of_explainer[d] - of_blind[d] for d in decisions])
-        missed_N = np.array([missed[d] for d in decisions])
-        number_U, sums = by_unit(
-            np.array([sentence for sentence, _ in decisions]),
-            misses=missed_N,
-            names=1 - missed_N,
-            more_misses=missed_N * more_N,
-            more_names=(1 - missed_N) * more_N,
-        )
-        drawn = weights(len(number_U), self._draws.samples, self._draws.seed)
-        weight_RU = np.concatenate([np.ones((1, len(number_U))), *drawn])
-        return {
-            kind: (
-                float(sums[kind].sum()),
-                ratio(weight_RU @ sums[f"more_{kind}"], weight_RU @ sums[kind]),
-            )
-            for kind in ("misses", "names")
-        }
+        self,
+        of_name: Sequence[Measurement],
+        of_blind: Sequence[tuple[Measurement, Scores]],
+        missed: Mapping[tuple[str, str], Scores],
+    ) -> Iterator[tuple[str, TableRow]]:
+        """Yield each kind that has decisions, with their number and the mean preference."""
+        pairs = []
+        for m in of_name:
+            cause, scores = missed.get((origin(m), m.units().test_set)), load_scores(m)
+            for blind, blind_scores in of_blind:
+                # A row without a seed fits each seed, as that of an explainer that draws nothing.
+                seeds = {m.identity.get("seed", ""), blind.identity.get("seed", "")} - {""}
+                if cause and origin(blind) == origin(m) and len(seeds) < 2:
+                    every = [x.decision_N for x in (cause, scores, blind_scores)]
+                    decision_X = reduce(np.intersect1d, every)
+                    more_X = scores.at(decision_X) - blind_scores.at(decision_X)
+                    pairs.append((origin(m), decision_X // PLACES, cause.at(decision_X), more_X))
+        for kind in KINDS:
+            rows, systems = [], []
+            for system, sentence_X, missed_X, more_X in pairs:
+                weight_X = missed_X if kind == "misses" else 1 - missed_X
+                if weight_X.sum():
+                    rows.append((sentence_X, weight_X * more_X, weight_X))
+                    systems.append(system)
+            if rows:
+                preferred_R = average_systems([*resample_ratios(rows, self._draws)], systems)
+                count = float(np.mean([weight_X.sum() for *_, weight_X in rows]))
+                numbers = dict(zip(ends("preferred"), estimate(preferred_R), strict=True))
+                yield kind, {"decisions": round(count), **numbers}
 
 
-def _load_scores(measurement: Measurement) -> dict[Decision, float]:
+def load_scores(measurement: Measurement) -> Scores:
+    """Return log Q of each decision's label."""
     scores = DecisionScores.load(measurement.file("decisions"))
-    places = zip(scores.sentence_N.tolist(), scores.step_N.tolist(), strict=True)
-    return dict(zip(places, scores.log_likelihood_N.tolist(), strict=True))
+    return Scores.of(scores.sentence_N, scores.step_N, scores.log_likelihood_N)
