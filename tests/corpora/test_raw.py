@@ -131,7 +131,7 @@ def test_a_corpus_of_another_name_shares_every_artefact(transformer, tmp_path):
     changed = transformer.changed({"corpus": {"name": "another"}})
     assert changed.system_identity()["corpus"] == "another"
     for stage, same in (
-        (changed.texts.encoded("train"), transformer.texts.encoded("train")),
+        (changed.texts.encoded["train"], transformer.texts.encoded["train"]),
         (changed.system.trained, transformer.system.trained),
         (changed.translations().made("test"), transformer.translations().made("test")),
     ):

@@ -231,7 +231,7 @@ def test_training_starts_from_the_first_step(sentence_level, workplace):
     ):
         torch.testing.assert_close(initial_tensor, two, rtol=0, atol=1e-6)
     assert again.system.subwords[0].path == sentence_level.system.path / "source.model"
-    of_both = [job.texts.encoded("train").fingerprint for job in (again, sentence_level)]
+    of_both = [job.texts.encoded["train"].fingerprint for job in (again, sentence_level)]
     assert of_both[0] != of_both[1]
 
 

@@ -93,7 +93,7 @@ class Decisions(Lazy):
         count = sentences or self.count(name)
         recipe: dict[str, Any] = {
             "model": self.system,
-            "encoded": self.texts.encoded(name),
+            "encoded": self.texts.encoded[name],
             "scenario": scenario,
             f"{name}_sentences": count,
         }

@@ -36,7 +36,7 @@ def about_texts(
     """
     sentences = texts.sentences(EVALUATED)
     pairs = [(s.source, s.target) for s in sentences]
-    if unreadable := texts.encoded(EVALUATED).facts[EVALUATED]["unreadable"]:
+    if unreadable := texts.encoded[EVALUATED].facts[EVALUATED]["unreadable"]:
         yield (
             f"{unreadable} of {unreadable + len(sentences)} test pairs have no word on a side or "
             "are longer than the system reads, and are left out"
@@ -75,8 +75,8 @@ def about_pairs(
         work,
         version=3,
         cheap=True,
-        encoded=texts.encoded(EVALUATED),
-        learnt=learnt.encoded("train"),
+        encoded=texts.encoded[EVALUATED],
+        learnt=learnt.encoded["train"],
         pairs=measured,
     ).facts
     shared = facts["shared"]

@@ -150,7 +150,7 @@ class Explained(Lazy):
             learnt = explainer.prepare(self.system.texts.split("train"))
             np.savez(folder / LEARNT, **(learnt or {}))  # type: ignore[arg-type]
 
-        learnt = self.system.texts.encoded("train")
+        learnt = self.system.texts.encoded["train"]
         return self._store.stage("prepared", work, version=1, encoded=learnt, **self._recipe)
 
     @cached_property

@@ -98,7 +98,7 @@ class Translations(Lazy):
             version=7,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,
-            encoded=self.texts.encoded(name),
+            encoded=self.texts.encoded[name],
             beam=self._beam,
             split=name,
             sentences=count,

@@ -176,7 +176,7 @@ class System(Lazy):
                 return
         if not self._nmt.path:
             yield self.trained
-        yield from self.texts.stages
+        yield from self.texts.encoded.values()
 
     def unnamed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names of the stages up to the system's that are not among `names`."""

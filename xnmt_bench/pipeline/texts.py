@@ -63,19 +63,10 @@ class Texts(Lazy):
         """The vocabularies of both sides."""
         return self._read_subwords()
 
-    @property
-    def stages(self) -> list[Stage]:
-        """All splits as ids."""
-        return [self.encoded(split) for split in self._splits]
-
-    def encoded(self, split: Split) -> Stage:
-        """Return a split as ids.
-
-        What is learnt from the training split is the same beside any test set.
-        """
-        if split not in self._encoded:
-            self._encoded[split] = self._encode(split)
-        return self._encoded[split]
+    @cached_property
+    def encoded(self) -> dict[Split, Stage]:
+        """Each split as ids; what is learnt from one of them is the same beside any other."""
+        return {split: self._encode(split) for split in self._splits}
 
     def _encode(self, split: Split) -> Stage:
         corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
@@ -99,8 +90,8 @@ class Texts(Lazy):
         Raises:
             XnmtError: a split has no sentence pair.
         """
-        for split in self._splits:
-            counts = self.encoded(split).facts[split]
+        for split, stage in self.encoded.items():
+            counts = stage.facts[split]
             if problems := describe_left_out(counts, self._max_length):
                 log.warning("%s: %s", split, problems)
             if shorter := counts.get("shorter_context"):
@@ -109,11 +100,7 @@ class Texts(Lazy):
             if not counts["kept"]:
                 lost = f": {problems}" if problems else ""
                 raise XnmtError(f"{self.corpus.name}: the {split} split has no sentence pair{lost}")
-        return {split: self.encoded(split).path for split in self._splits}
-
-    @cached_property
-    def _encoded(self) -> dict[Split, Stage]:
-        return {}
+        return {split: stage.path for split, stage in self.encoded.items()}
 
     @cached_property
     def _open(self) -> dict[Split, EncodedSplit]:
@@ -190,7 +177,7 @@ class Texts(Lazy):
     @cached_property
     def training_text(self) -> str:
         """How many training pairs there are, and which, such as `29,000 (3fa2c1)`."""
-        digest = fingerprint(self.encoded("train").artefact.files)
+        digest = fingerprint(self.encoded["train"].artefact.files)
         return f"{len(self.split('train')):,} ({digest[:6]})"
 
     @cached_property

@@ -103,7 +103,7 @@ class Training(Lazy):
             "validate_every": every,
         }
 
-        kind = f"{self.name} on {texts.encoded('train').fingerprint}"
+        kind = f"{self.name} on {texts.encoded['train'].fingerprint}"
 
         def train(folder: Path) -> dict[str, Any]:
             # Lightning takes seconds to import, and most commands train nothing.
@@ -140,8 +140,8 @@ class Training(Lazy):
             version=2,
             # Where a pass has many validations, each counts as an epoch, and none is as long.
             amount=None if every else training_work(self.nmt, kind),
-            learnt=texts.encoded("train"),
-            valid=texts.encoded("valid"),
+            learnt=texts.encoded["train"],
+            valid=texts.encoded["valid"],
             precision=self.trainer.precision,
             **recipe,
         )

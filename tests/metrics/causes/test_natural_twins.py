@@ -411,13 +411,13 @@ def test_decisions_are_tried_on_the_systems_that_they_were_chosen_on(tmp_path, u
     plain, tried = (Job(configure(*options, *o)) for o in ([], [f"corpus.twins={file}"]))
     unmade("nmt")
     assert plain.system.trained.fingerprint == tried.system.trained.fingerprint
-    assert plain.texts.encoded("test").fingerprint != tried.texts.encoded("test").fingerprint
+    assert plain.texts.encoded["test"].fingerprint != tried.texts.encoded["test"].fingerprint
     other_file = tmp_path / "other_twins.csv"
     other_file.write_text(file.read_text().replace("der Hund", "die Katze"))
     other = Job(configure(*options, f"corpus.twins={other_file}"))
     # What a judge learns from is the same beside any decisions.
     for split, same in (("train", True), ("valid", True), ("test", False)):
-        encoded = [job.texts.encoded(split).fingerprint for job in (tried, other)]
+        encoded = [job.texts.encoded[split].fingerprint for job in (tried, other)]
         assert (encoded[0] == encoded[1]) == same
     assert plain.system.name == tried.system.name == "transformer_128"
     assert len(tried.texts.sentences("test")) == 1

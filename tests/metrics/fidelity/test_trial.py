@@ -227,7 +227,7 @@ def test_a_system_learns_from_text_of_its_own(twins, unmade):
     clean = twins.changed({"nmt": {"corpus": None}})
     unmade("nmt")
     assert clean.system.trained.fingerprint != twins.system.trained.fingerprint
-    assert clean.texts.encoded("test").fingerprint == twins.texts.encoded("test").fingerprint
+    assert clean.texts.encoded["test"].fingerprint == twins.texts.encoded["test"].fingerprint
 
 
 @pytest.mark.parametrize("other_words", ["nearest", "random"])

@@ -87,7 +87,7 @@ class NaturalTwins(CorpusView):
         return {"kind": KIND, "version": VERSION, "corpus": inner, "twins": file_hash(self._path)}
 
     def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return the wrapped corpus's; the decisions of any file leave training as it is."""
+        """Return the wrapped corpus's; training is the same beside the decisions of any file."""
         inner = self.corpus.recipe_of(split)
         if self._path is None:
             return inner

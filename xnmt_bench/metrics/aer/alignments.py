@@ -255,7 +255,7 @@ class Alignments(Lazy):
 
         recipe: dict[str, Any] = {"sentences": len(self.sentences), "made_by": aligner()}
         if self._dumped is None:  # else the whole corpus is in the recipe
-            recipe["learnt"] = self._job.texts.encoded("train")
+            recipe["learnt"] = self._job.texts.encoded["train"]
         return self._made("eflomal", aligned, **recipe)
 
     # Both stages, `alignment` and `eflomal`, are made here.
@@ -278,7 +278,7 @@ class Alignments(Lazy):
                 units.save(folder / f"{method}.parquet")
 
         recipe |= (
-            {"encoded": self._job.texts.encoded(EVALUATED)}
+            {"encoded": self._job.texts.encoded[EVALUATED]}
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
         )

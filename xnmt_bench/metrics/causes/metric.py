@@ -263,7 +263,7 @@ class Causes(SumMetric):
             effects=artefact,
             relevance=relevances.fingerprint,
             least=self.least,
-            learnt=job.system.learnt_texts.encoded("train"),
+            learnt=job.system.learnt_texts.encoded["train"],
         )
         return stage.path / f"{STRONGEST}.parquet"
 
@@ -355,7 +355,7 @@ class Causes(SumMetric):
             shard=SHARD,
             sentences=count,
             version=7,
-            encoded=job.texts.encoded(EVALUATED),
+            encoded=job.texts.encoded[EVALUATED],
             substitutes=self.substitutes,
             categories=categories.digest,
             translations=categories.translations_digest,

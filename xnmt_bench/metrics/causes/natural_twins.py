@@ -280,7 +280,7 @@ class NaturalTwins(SumMetric):
             shard=SHARD,
             sentences=sentences,
             version=2,
-            encoded=job.texts.encoded(EVALUATED),
+            encoded=job.texts.encoded[EVALUATED],
             substitutes=self.substitutes,
             categories=categories.digest,
         )
@@ -359,11 +359,11 @@ class NaturalTwins(SumMetric):
                 numbers.append(row["sentence"])
         if not numbers:
             raise NotApplicable("the two systems nowhere choose the same word")
-        made: dict[str, Any] = dict(zip(("effects", "other_effects"), artefacts, strict=True))
+        stages: dict[str, Any] = dict(zip(("effects", "other_effects"), artefacts, strict=True))
         columns_C = {name: np.array([row[name] for row in sums]) for name in SUMS}
         if differing:
             erased = [self._erase(each, differing, artefacts) for each in (job, other)]
-            made |= zip(("erased", "other_erased"), erased, strict=True)
+            stages |= zip(("erased", "other_erased"), erased, strict=True)
             columns_C |= _sum_erased(differing, [load_decisions(stage) for stage in erased])
         # Decisions whose causes do not differ have no part in the sums.
         columns = {name: np.zeros(len(numbers)) for name in columns_C}
@@ -377,14 +377,14 @@ class NaturalTwins(SumMetric):
         files = {}
         if len(twins) >= self.fewest:
             file = job.store.stage(
-                "natural_twins_chosen", write, version=3, margin=self.margin, **made
+                "natural_twins_chosen", write, version=3, margin=self.margin, **stages
             )
             files[self.name] = file.path / FILE
         exchanged = "grammar" if job.corpus.substitutes() else HEURISTIC
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),
-            {name: stage.fingerprint for name, stage in made.items()},
+            {name: stage.fingerprint for name, stage in stages.items()},
             {EXCHANGED: exchanged},
         )
         return replace(evidence, files=files)

@@ -185,7 +185,7 @@ class TestDecisions:
 
         # Labels are counted in the texts that the system learnt from.
         learnt = self._job.system.learnt_texts
-        recipe = self._recipe | {"learnt": learnt.encoded("train")}
+        recipe = self._recipe | {"learnt": learnt.encoded["train"]}
         return self._job.store.stage("facets", work, version=2, **recipe)
 
     def sample(self, sentences: int) -> Stage:

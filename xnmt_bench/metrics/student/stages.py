@@ -181,7 +181,7 @@ class Students(Lazy):
             work,
             version=2,
             amount=Work(f"student of {sentences:,} sentences", training.max_epochs, "epochs"),
-            encoded=job.texts.encoded("train"),
+            encoded=job.texts.encoded["train"],
             drawn=job.texts.seed,
             sentences=sentences,
             operator=used,
