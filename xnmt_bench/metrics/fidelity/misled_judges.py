@@ -140,9 +140,10 @@ class MisledJudges(Analysis):
         for row in truth.of("", self._blind):
             m = row.measurement
             if m.ok and STRONGEST in m.files:
-                table = read_table(m.file(STRONGEST), ("sentence", "step", "missed"))
-                columns = (table[name].to_numpy() for name in table.column_names)
-                missed[origin(m), m.units().test_set] = Scores.of(*columns)
+                names = ("sentence", "step", "missed")
+                table = read_table(m.file(STRONGEST), names)
+                scores = Scores.of(*(table[name].to_numpy() for name in names))
+                missed[origin(m), m.units().test_set] = scores
         return missed
 
     def _compare(
