@@ -314,18 +314,16 @@ def lay_out(figure: Figure, axes: Iterable[plt.Axes] = (), *notes: str) -> None:
         drawn |= dict(zip(map(str, labels), handles, strict=True))
     entry = 0.7 + LETTER * max(map(cell_len, drawn), default=0)  # inches
     columns = max(1, min(len(drawn), int(figure.get_figwidth() / entry)))
-    height = 0.15 + 0.22 * -(-len(drawn) // columns) if drawn else 0.0
     if drawn:
         # More lines than two of them make the figure higher, and no axes lower.
-        figure.set_figheight(figure.get_figheight() + max(0.0, height - 0.6))
-        figure.legend(
-            list(drawn.values()), list(drawn), loc="lower center", ncol=columns, frameon=False
-        )
+        lines = -(-len(drawn) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.24 * max(0, lines - 2))
+        entries = list(drawn.values()), list(drawn)
+        figure.legend(*entries, loc="outside lower center", ncol=columns, frameon=False)
     if any(notes):
-        top = 1 - 0.1 / figure.get_figheight()
-        figure.suptitle("; ".join(filter(None, notes)), y=top, va="top", fontsize=8)
-    # When it is drawn, since its fonts are chosen then.
-    figure.set_layout_engine("tight", rect=(0, height / figure.get_figheight(), 1, 1))
+        figure.suptitle("; ".join(filter(None, notes)), fontsize=8)
+    # When it is drawn, since its fonts are chosen then. Widths of texts differ a little by format.
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
 
 
 def log_scale(ax: plt.Axes, which: Literal["x", "y"]) -> None:
