@@ -28,7 +28,7 @@ class Base(Judge):
     name = "base"
     papers = ("li2020",)
     heading = "Base"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10", "natural": "4 of 5"}
+    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10", "natural": "7 of 10"}
     place = 0
     precedence = 0
     cannot_see = (
