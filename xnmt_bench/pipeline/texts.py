@@ -66,11 +66,13 @@ class Texts(Lazy):
     @cached_property
     def encoded(self) -> dict[Split, Stage]:
         """Each split as ids; what is learnt from one of them is the same beside any other."""
-        return {split: self._encode(split) for split in self._splits}
+        corpus, readable = self._write(self.corpus), self._read_longest()
+        return {split: self._encode(corpus, split, readable) for split in self._splits}
 
-    def _encode(self, split: Split) -> Stage:
-        corpus, subwords, longest = self._write(self.corpus), self.subwords, self._max_length
-        context, readable = self.context, self._read_longest()
+    def _encode(
+        self, corpus: Corpus, split: Split, readable: tuple[int | None, int | None]
+    ) -> Stage:
+        subwords, longest, context = self.subwords, self._max_length, self.context
         return self._store.stage(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, [split], readable),

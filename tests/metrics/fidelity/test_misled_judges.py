@@ -23,14 +23,14 @@ LEXICON = np.array([-9.0, -7, -9, -8, -10, -7])
 MORE = {"prediction_difference": np.array([2.0, -1, 8, 1, 3, 0]), "random": np.zeros(6)}
 
 
-def write_causes(folder, model="m0", missed=MISSED):
-    file = folder / f"strongest_{model}.parquet"
-    columns = zip(("sentence", "step", "missed"), zip(*missed, strict=True), strict=True)
-    write_table(pa.table(dict(columns)), file)
+def write_causes(folder, model="m0", missed=MISSED, explainer="lexicon", seed=""):
+    file = folder / f"strongest_{model}_{seed}.parquet"
+    names = ("sentence", "step", "missed")
+    write_table(pa.Table.from_pylist([dict(zip(names, d, strict=True)) for d in missed]), file)
     ones = np.ones(3)
     names = ("usable", "ranked", "chance", "unknown", "strongest", "tau", "change", "flips")
     columns = {f"{n}_{side}": ones for n in (*names, "causal") for side in ("source", "prefix")}
-    row = SYSTEM | {"explainer": "lexicon", "k": 1, "seed": ""}
+    row = SYSTEM | {"explainer": explainer, "k": 1, "seed": seed}
     units = Units("toy test", np.arange(3), columns)
     facts = {"blind": True, "as_long": 1.0, "lineage": {"family": "f"}}
     measured(Causes, folder, row, units, model, {"strongest": file}, **facts)
@@ -71,7 +71,8 @@ def test_preferences_are_means_over_decisions_weighed_by_what_is_missed(tmp_path
     assert (misses["decisions"], named["decisions"]) == (2, 2)  # 2.5 each
     assert rows["base", "misses", "random"]["preferred"] == 0
     texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
-    assert texts[0][:3] == ["Base", "misses", "2"] and "+2.200" in texts[0][3]
+    assert texts[0][:2] == ["Base", "misses"]
+    assert texts[0][2].startswith("+2.200 [") and texts[0][2].endswith("], 2")
 
 
 def test_systems_and_seeds_of_judges_are_averaged(tmp_path):
@@ -104,6 +105,26 @@ def test_causes_of_another_test_set_are_not_joined(tmp_path):
     write_causes(tmp_path)
     for name in ("lexicon", "attention"):
         write_judge(tmp_path, name, LEXICON, test_set="other")
+    with pytest.raises(NotApplicable):
+        analyse(tmp_path)
+
+
+def test_a_blind_row_that_draws_has_causes_of_its_own_seed(tmp_path):
+    """Which words are random in seed 2 says nothing of those of seed 1."""
+    for seed, misses in ((1, 1.0), (2, 0.0)):
+        missed = [(*place, misses) for *place, _ in MISSED]
+        write_causes(tmp_path, missed=missed, explainer="random", seed=seed)
+        write_judge(tmp_path, "random", LEXICON, seed=seed)
+        write_judge(tmp_path, "attention", LEXICON + seed, seed=seed)
+    rows, _ = analyse(tmp_path, blind="random")
+    assert rows["base", "misses", "attention"]["preferred"] == pytest.approx(1)
+    assert rows["base", "names", "attention"]["preferred"] == pytest.approx(2)
+
+
+def test_where_no_decision_has_a_cause_there_is_no_table(tmp_path):
+    write_causes(tmp_path, missed=[])
+    for name in ("lexicon", "attention"):
+        write_judge(tmp_path, name, LEXICON)
     with pytest.raises(NotApplicable):
         analyse(tmp_path)
 

@@ -91,7 +91,8 @@ class NaturalTwins(CorpusView):
         inner = self.corpus.recipe_of(split)
         if self._path is None:
             return inner
-        return self.recipe() if split == "test" else {"kind": KIND, "corpus": inner}
+        annotated = {"kind": KIND, "version": VERSION, "corpus": inner}
+        return self.recipe() if split == "test" else annotated
 
 
 def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Sentence:

@@ -241,8 +241,9 @@ class CorefAttention(SumMetric):
         return job.store.stage(
             "coreference",
             work,
-            version=6,  # EOS is a function token
+            version=7,  # the training text is in the recipe
             kind=kind,
+            learnt=job.texts.encoded["train"],  # whose words are linked
             translation=job.translations().made("test"),
             sentences=sentences,
             nearest=self.nearest,

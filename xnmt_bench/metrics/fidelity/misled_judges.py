@@ -21,7 +21,7 @@ from xnmt_bench.measuring.bootstrap import Draws, average_systems, resample_rati
 from xnmt_bench.measuring.measurement import SETTINGS, Measurement
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed, Text
-from xnmt_bench.parquet import read_table
+from xnmt_bench.parquet import column_names, read_table
 from xnmt_bench.report.panels import Panel, distinguish, ends
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.extract import TEACHER_FORCING
@@ -29,14 +29,15 @@ from xnmt_bench.rules.scores import DecisionScores
 
 CAUSES, STRONGEST = "causes", "strongest"  # the metric, and the file of its rows
 KINDS = "misses", "names"  # what the blind explainer does to the strongest cause
+Origin = tuple[str, str, object]  # system, test set and seed
 PLACES = 2**32  # steps of a sentence, more than any has: sentence and step are one number
 NOTE = (
     "In nats a decision: how much more probable the label is by the words of an explainer than by "
     "those of {blind}. Above 0 the judge prefers the explainer. With a 95 % bootstrap interval "
-    "over sentences; of several systems or seeds the mean. Misses: decisions whose strongest cause "
-    "{blind} does not name first on its side; where several words are as relevant to it, a "
-    "decision counts in both kinds, in part. Only decisions in which some word has an effect of at "
-    "least metric.causes.least count."
+    "over sentences, and the number of decisions; of several systems or seeds the mean. Misses: "
+    "decisions whose strongest cause {blind} does not name first on its side; where several words "
+    "are as relevant to it, a decision counts in both kinds, in part. Only decisions in which some "
+    "word has an effect of at least metric.causes.least count."
 )
 
 
@@ -92,7 +93,7 @@ class MisledJudges(Analysis):
 
         def cell(row: TableRow) -> Cell:
             value, low, high = (f"{row[name]:+.3f}" for name in ends("preferred"))
-            return Cell(f"{value} [{low}, {high}]")
+            return Cell(f"{value} [{low}, {high}], {row['decisions']:,}")
 
         rows = [row for _, rows in by_panel for row in rows]
         words = {"judge": "heading", f"strongest cause: {self._blind}": "kind"}
@@ -102,7 +103,7 @@ class MisledJudges(Analysis):
             f"How much judges prefer explainers to {self._blind}",
             usable,
             [rows for _, rows in by_panel],
-            words | {"decisions": "decisions"},
+            words,
             "explainer",
             cell,
             [NOTE.format(blind=self._blind)],
@@ -134,36 +135,38 @@ class MisledJudges(Analysis):
                             **numbers,
                         }
 
-    def _missed(self, truth: Panel) -> dict[tuple[str, str], Scores]:
-        """Return how probably the blind explainer misses the cause, by system and test set."""
+    def _missed(self, truth: Panel) -> dict[Origin, Scores]:
+        """Return how probably the blind explainer misses the cause of each decision."""
         missed = {}
         for row in truth.of("", self._blind):
-            m = row.measurement
-            if m.ok and STRONGEST in m.files:
-                names = ("sentence", "step", "missed")
+            m, names = row.measurement, ("sentence", "step", "missed")
+            # Where no decision has a cause, the file has no column.
+            if m.ok and STRONGEST in m.files and column_names(m.file(STRONGEST)):
                 table = read_table(m.file(STRONGEST), names)
                 scores = Scores.of(*(table[name].to_numpy() for name in names))
-                missed[origin(m), m.units().test_set] = scores
+                missed[origin_of(m)] = scores
         return missed
 
     def _compare(
         self,
         of_name: Sequence[Measurement],
         of_blind: Sequence[tuple[Measurement, Scores]],
-        missed: Mapping[tuple[str, str], Scores],
+        missed: Mapping[Origin, Scores],
     ) -> Iterator[tuple[str, TableRow]]:
         """Yield each kind that has decisions, with their number and the mean preference."""
         pairs = []
         for m in of_name:
-            cause, scores = missed.get((origin(m), m.units().test_set)), load_scores(m)
+            scores = load_scores(m)
             for blind, blind_scores in of_blind:
+                system, test_set, seed = where = origin_of(blind)
+                cause = missed.get(where) or missed.get((system, test_set, ""))
                 # A row without a seed fits each seed, as that of an explainer that draws nothing.
-                seeds = {m.identity.get("seed", ""), blind.identity.get("seed", "")} - {""}
-                if cause and origin(blind) == origin(m) and len(seeds) < 2:
+                fits = seed in ("", origin_of(m)[-1]) or not origin_of(m)[-1]
+                if cause and fits and origin_of(m)[:2] == (system, test_set):
                     every = [x.decision_N for x in (cause, scores, blind_scores)]
                     decision_X = reduce(np.intersect1d, every)
                     more_X = scores.at(decision_X) - blind_scores.at(decision_X)
-                    pairs.append((origin(m), decision_X // PLACES, cause.at(decision_X), more_X))
+                    pairs.append((system, decision_X // PLACES, cause.at(decision_X), more_X))
         for kind in KINDS:
             rows, systems = [], []
             for system, sentence_X, missed_X, more_X in pairs:
@@ -173,9 +176,15 @@ class MisledJudges(Analysis):
                     systems.append(system)
             if rows:
                 preferred_R = average_systems([*resample_ratios(rows, self._draws)], systems)
-                count = float(np.mean([weight_X.sum() for *_, weight_X in rows]))
+                count = round(float(np.mean([weight_X.sum() for *_, weight_X in rows])))
                 numbers = dict(zip(ends("preferred"), estimate(preferred_R), strict=True))
-                yield kind, {"decisions": round(count), **numbers}
+                yield kind, {"decisions": count, **numbers}
+
+
+def origin_of(measurement: Measurement) -> Origin:
+    """Return whose decisions a row is of, and its seed; empty without one."""
+    test_set, seed = measurement.units().test_set, measurement.identity.get("seed", "")
+    return origin(measurement), test_set, seed
 
 
 def load_scores(measurement: Measurement) -> Scores:
