@@ -148,7 +148,8 @@ def test_gradients_are_fairseqs(name, fairseq_model, recorded_batch, recorded):
             (inputs[:length], recorded["input_gradient"][row][:length]),
         ):
             largest = recorded["source_gradient"].abs().max()
-            assert (gradient - expected).abs().max() <= CLOSE * largest
+            # Both sides round, and theirs did so on another processor.
+            assert (gradient - expected).abs().max() <= 2 * CLOSE * largest
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,11 @@ def test_samples_are_averaged_and_other_draws_are_other_rows(transformer):
     assert not np.allclose(first.units["kl"], second.units["kl"])
     assert first.units["words"].tolist() == second.units["words"].tolist()
     assert (ALL, 1, RANDOM_SOURCE) not in rows[0], "it reads the source's context only"
-    alike = [row[ALL, 1, NONE] for row in rows]
-    assert alike[0].units.equals(alike[1].units)
+    # To rounding: other random contexts make other batches.
+    first_alike, second_alike = (row[ALL, 1, NONE].units for row in rows)
+    assert set(first_alike.columns) == set(second_alike.columns)
+    for name in first_alike.columns:
+        np.testing.assert_allclose(first_alike[name], second_alike[name], rtol=1e-5, atol=1e-6)
     examples = replace(read_documents(job.corpus), examples=read_documents(job.corpus).examples[:6])
     comparisons = list_comparisons(job.system.context, 2)
     table = context_changes.store_context_changes(job, examples, comparisons, 0)

@@ -255,7 +255,7 @@ class Alignments(Lazy):
 
         recipe: dict[str, Any] = {"sentences": len(self.sentences), "made_by": aligner()}
         if self._dumped is None:  # else the whole corpus is in the recipe
-            recipe["learnt"] = self._job.texts.encoded["train"]
+            recipe["learnt"] = self._job.corpus.recipe_of("train")
         return self._made("eflomal", aligned, **recipe)
 
     # Both stages, `alignment` and `eflomal`, are made here.
