@@ -7,9 +7,13 @@ import zlib
 import pytest
 
 from support.paths import DATA
+from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes
+from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.corpora.formats.tsv import TsvCorpus
+from xnmt_bench.corpora.planted.natural import NaturalTwins
 from xnmt_bench.corpora.sentence import SPLITS, Sentence, lang_pair
 from xnmt_bench.corpora.text import TextCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.errors import DataError, XnmtError
 
 STEMS = {"train": "train", "valid": "val", "test": "test"}
@@ -175,9 +179,19 @@ def test_a_byte_changes_the_recipe_of_text(tmp_path, file):
     assert corpus.recipe() != before
 
 
+NO_CATEGORIES = BothSides(Substitutes([]), Substitutes([]))
+VIEWS = {
+    "itself": lambda corpus: corpus,
+    "reversed": ReversedCorpus,
+    "swapped": lambda corpus: SwappedCorpus(corpus, NO_CATEGORIES, 1.0, 0),
+    "natural twins": NaturalTwins,
+}
+
+
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_recipe_of_a_split_is_of_its_files_alone(tmp_path, split):
-    corpus = text_corpus(tmp_path)
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_recipe_of_a_split_is_of_its_files_alone(tmp_path, split, view):
+    corpus = VIEWS[view](text_corpus(tmp_path))
     before = {name: corpus.recipe_of(name) for name in SPLITS}
     (tmp_path / f"{STEMS[split]}.en").write_bytes(b"five\nsix\n"[: 10 if split == "train" else 5])
     changed = [name for name in SPLITS if corpus.recipe_of(name) != before[name]]

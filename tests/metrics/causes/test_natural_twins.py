@@ -412,6 +412,12 @@ def test_decisions_are_tried_on_the_systems_that_they_were_chosen_on(tmp_path, u
     unmade("nmt")
     assert plain.system.trained.fingerprint == tried.system.trained.fingerprint
     assert plain.texts.encoded["test"].fingerprint != tried.texts.encoded["test"].fingerprint
+    for language in ("de", "en"):
+        few = (tmp_path / f"val.{language}").read_text().splitlines()[:5]
+        (tmp_path / f"other.{language}").write_text("\n".join(few) + "\n")
+    elsewhere = Job(configure(*options, "corpus.corpus.splits.test=other"))
+    assert plain.system.trained.fingerprint == elsewhere.system.trained.fingerprint
+    assert plain.texts.encoded["test"].fingerprint != elsewhere.texts.encoded["test"].fingerprint
     other_file = tmp_path / "other_twins.csv"
     other_file.write_text(file.read_text().replace("der Hund", "die Katze"))
     other = Job(configure(*options, f"corpus.twins={other_file}"))

@@ -1,8 +1,8 @@
 """Does a judge prefer an explainer to blind words where these miss the cause of a decision?
 
 `misled` says how often the strongest cause of a decision is not the word that the lexicon names.
-There a judge that sees the model has to prefer an explainer that finds causes; one that learnt from
-text alone may prefer the lexicon.
+There a judge that sees the model should prefer an explainer that finds those causes; one that
+learnt from text alone may prefer the lexicon.
 """
 
 from __future__ import annotations
