@@ -71,8 +71,19 @@ def test_preferences_are_means_over_decisions_weighed_by_what_is_missed(tmp_path
     assert (misses["decisions"], named["decisions"]) == (2, 2)  # 2.5 each
     assert rows["base", "misses", "random"]["preferred"] == 0
     texts = [[cell.text for cell in line.cells] for line in result.summary.lines]
-    assert texts[0][:2] == ["Base", "misses"]
-    assert texts[0][2].startswith("+2.200 [") and texts[0][2].endswith("], 2")
+    assert texts[0][:3] == ["Base", "misses", "2"] and texts[0][3].startswith("+2.200 [")
+
+
+def test_a_line_counts_the_decisions_of_all_its_explainers(tmp_path):
+    write_causes(tmp_path)
+    for name in ("lexicon", "attention"):
+        write_judge(tmp_path, name, LEXICON)
+    # One decision of each kind; of the others 2.5.
+    write_judge(tmp_path, "alti", LEXICON, order=slice(0, 2))
+    [misses, names] = analyse(tmp_path)[1].summary.lines
+    assert [cell.text for cell in misses.cells][:3] == ["Base", "misses", "1-2"]
+    assert [cell.text for cell in names.cells][:3] == ["Base", "names", "1-2"]
+    assert [bool(cell.text) for cell in misses.cells] == [True] * 5
 
 
 def test_systems_and_seeds_of_judges_are_averaged(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import itemgetter
 
 import numpy as np
 
@@ -34,7 +35,7 @@ PLACES = 2**32  # steps of a sentence, more than any has: sentence and step are 
 NOTE = (
     "In nats a decision: how much more probable the label is by the words of an explainer than by "
     "those of {blind}. Above 0 the judge prefers the explainer. With a 95 % bootstrap interval "
-    "over sentences, and the number of decisions; of several systems or seeds the mean. Misses: "
+    "over sentences; of several systems or seeds the mean, of decisions too. Misses: "
     "decisions whose strongest cause {blind} does not name first on its side; where several words "
     "are as relevant to it, a decision counts in both kinds, in part. Only decisions in which some "
     "word has an effect of at least metric.causes.least count."
@@ -93,17 +94,19 @@ class MisledJudges(Analysis):
 
         def cell(row: TableRow) -> Cell:
             value, low, high = (f"{row[name]:+.3f}" for name in ends("preferred"))
-            return Cell(f"{value} [{low}, {high}], {row['decisions']:,}")
+            return Cell(f"{value} [{low}, {high}]")
 
         rows = [row for _, rows in by_panel for row in rows]
         words = {"judge": "heading", f"strongest cause: {self._blind}": "kind"}
         # Causes that were measured in several ways are several truths.
         words |= {"causes": "causes"} if len({row["causes"] for row in rows}) > 1 else {}
+        for _, of_panel in by_panel:
+            _count_decisions(of_panel)
         summary = pivoted(
             f"How much judges prefer explainers to {self._blind}",
             usable,
             [rows for _, rows in by_panel],
-            words,
+            words | {"decisions": "of"},
             "explainer",
             cell,
             [NOTE.format(blind=self._blind)],
@@ -179,6 +182,14 @@ class MisledJudges(Analysis):
                 count = round(float(np.mean([weight_X.sum() for *_, weight_X in rows])))
                 numbers = dict(zip(ends("preferred"), estimate(preferred_R), strict=True))
                 yield kind, {"decisions": count, **numbers}
+
+
+def _count_decisions(rows: Sequence[TableRow]) -> None:
+    """Say of how many decisions each line of a table is, least and most of its explainers."""
+    line = itemgetter("judge", "kind", "causes")
+    for row in rows:
+        counts = sorted({other["decisions"] for other in rows if line(other) == line(row)})
+        row["of"] = "-".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
 
 
 def origin_of(measurement: Measurement) -> Origin:
