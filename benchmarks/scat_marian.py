@@ -24,7 +24,7 @@ from support.huggingface_models import add_separator, build_marian
 SPLITS = "train", "valid", "test"
 FILES = "context.en", "context.fr", "en", "fr"
 LONGEST = 40  # words of a training text
-PIECES, WIDTH = 5000, 128
+PIECES, WIDTH = 2000, 128  # few pieces, since there are few texts
 Line = tuple[str, str, int, str, str]  # split, document, place, source, target
 
 

@@ -160,7 +160,7 @@ class Distinction(Corpus):
             )
             yield Sentence(source, "", document, position, gold)
 
-    def recipe(self):
+    def recipe(self, split=None):
         return {}
 
 

@@ -192,9 +192,9 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS)
 def test_the_recipe_of_a_split_is_of_its_files_alone(tmp_path, split, view):
     corpus = VIEWS[view](text_corpus(tmp_path))
-    before = {name: corpus.recipe_of(name) for name in SPLITS}
+    before = {name: corpus.recipe(name) for name in SPLITS}
     (tmp_path / f"{STEMS[split]}.en").write_bytes(b"five\nsix\n"[: 10 if split == "train" else 5])
-    changed = [name for name in SPLITS if corpus.recipe_of(name) != before[name]]
+    changed = [name for name in SPLITS if corpus.recipe(name) != before[name]]
     assert changed == [split]
 
 

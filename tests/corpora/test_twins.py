@@ -114,7 +114,7 @@ def test_twins_of_text_from_german_have_german_marks_in_the_source():
         def sentences(self, split):
             return iter([Sentence("ein Hund", "a dog", "d", 0)])
 
-        def recipe(self):
+        def recipe(self, split=None):
             return {}
 
     reversed_corpus = Pairs(ReversedCorpus(ToyTwins(**SIZES)))

@@ -29,7 +29,7 @@ class Changed(Corpus):
         sentences = self._toy.sentences(split)
         return self._change(self._toy, sentences) if split == "test" else sentences
 
-    def recipe(self):
+    def recipe(self, split=None):
         return {"changed": self._change.__name__}
 
 
@@ -89,8 +89,8 @@ class LearntTestSet(Changed):
     def sentences(self, split):
         return self._toy.sentences("test" if split == "train" else split)
 
-    def recipe(self):
-        return super().recipe() | {"train": "test"}
+    def recipe(self, split=None):
+        return super().recipe(split) | {"train": "test"}
 
 
 def test_training_pairs_are_those_of_the_corpus_that_the_system_learnt_from(transformer):

@@ -19,7 +19,7 @@ class ListedChains(Corpus):
             gold = None if chains is None else Gold(source_mentions=tuple(mentions))
             yield Sentence(source, f"Satz {n}", "made", n, gold)
 
-    def recipe(self):
+    def recipe(self, split=None):
         return {"made": [list(map(str, row)) for row in self.rows]}
 
 

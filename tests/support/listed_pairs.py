@@ -15,5 +15,5 @@ class ListedPairs(Corpus):
         for number, (source, target) in enumerate(self.splits.get(split, ())):
             yield Sentence(source, target, "d", number)
 
-    def recipe(self):
-        return {"pairs": self.splits}
+    def recipe(self, split=None):
+        return {"pairs": self.splits if split is None else self.splits.get(split)}

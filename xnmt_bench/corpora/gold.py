@@ -103,16 +103,18 @@ class GoldCorpus(CorpusView):
         for number, ((x, y), links) in enumerate(zip(pairs, alignments, strict=True)):
             yield Sentence(x, y, str(number), 0, Gold(links.sure, links.possible))
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the training corpus's recipe, the bytes of the gold and how it is read."""
-        return {
-            "kind": "gold",
-            "training": self.corpus.recipe(),
-            "repeated": "left out",
-            "text": [file_hash(present(path)) for path in self._text],
-            "links": file_hash(present(self._links.path)),
-            "read": [self._links.base, self._links.form, self._links.reverse],
-        }
+        if split == "valid":
+            return self.corpus.recipe(split)
+        texts = [file_hash(present(path)) for path in self._text]
+        recipe: dict[str, Any] = {"kind": "gold", "text": texts}
+        if split != "test":
+            recipe |= {"training": self.corpus.recipe(split), "repeated": "left out"}
+        if split != "train":
+            recipe["links"] = file_hash(present(self._links.path))
+            recipe["read"] = [self._links.base, self._links.form, self._links.reverse]
+        return recipe
 
     def counts(self) -> Iterator[str]:
         """Yield the training corpus's own, and how many of its training pairs are left out."""

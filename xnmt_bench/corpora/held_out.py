@@ -119,7 +119,7 @@ class HeldOutCorpus(Corpus):
             raise XnmtError(f"{self.name}: {missing} pairs too few to hold out {self._sizes}")
         return [split_U[u] for u in group_N]
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the recipe of the files, and how they are split and cut into words."""
         return {
             "kind": "held_out",

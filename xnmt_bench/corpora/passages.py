@@ -35,7 +35,7 @@ class PassageCorpus(CorpusView):
                 # A document for each passage, so that no context reaches into another one.
                 yield Sentence(source, target, str(number), position)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the sentences themselves."""
         texts = [(s.source, s.target, s.document) for s in self.sentences("test")]
         return {"kind": "passages", "texts": fingerprint({"sentences": texts})}

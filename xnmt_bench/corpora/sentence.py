@@ -130,15 +130,13 @@ class Corpus(Lazy, ABC):
         """Yield the pairs of a split, in an order that never changes."""
 
     @abstractmethod
-    def recipe(self) -> dict[str, Any]:
-        """Return everything that decides the sentences, as plain JSON values."""
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
+        """Return everything that decides the sentences, as plain JSON values.
 
-    def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return everything that decides the sentences of a split; the whole recipe, if unknown.
-
-        A system and a judge are then trained once for all test sets.
+        Args:
+            split: those of this split alone, so that a system is trained once for all test sets.
+                A corpus that cannot tell them apart returns the same for each.
         """
-        return self.recipe()
 
     def raw(self, text: str, language: str) -> str:
         """Return a text as it was before it was cut into words; scores of tokens do not compare.

@@ -222,15 +222,9 @@ class TextCorpus(Corpus):
             source, target = texts
             yield Sentence(source, target, self._splits[split], number - 1)
 
-    def recipe(self) -> dict[str, Any]:
-        """Return the bytes of every file, and which side is which."""
-        return self._describe(self._splits)
-
-    def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return the bytes of a split's files, and which side is which."""
-        return self._describe([split])
-
-    def _describe(self, splits: Iterable[str]) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
+        """Return the bytes of the files, and which side is which."""
+        splits = [split] if split else self._splits
         # By bytes and not by path: a moved or renamed corpus is the same one.
         files = {s: [file_hash(present(path)) for path in self._paths(s)] for s in splits}
         return {"kind": "text", "pair": list(languages(self)), "files": files}

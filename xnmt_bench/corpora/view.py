@@ -83,14 +83,10 @@ class ReversedCorpus(CorpusView):
         """Return the same of the wrapped corpus, with its sides exchanged."""
         return ReversedCorpus(self.corpus.vocabulary_corpus())
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the corpus's own recipe, marked."""
         # Without a version: the other direction has no choice of its own.
-        return {"reversed": self.corpus.recipe()}
-
-    def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return the corpus's own recipe of a split, marked."""
-        return {"reversed": self.corpus.recipe_of(split)}
+        return {"reversed": self.corpus.recipe(split)}
 
 
 def flipped(links: Links) -> Links:

@@ -45,7 +45,7 @@ class StoredClusters(Resolver):
             "clusters",
             self._write,
             version=1,
-            corpus=self._corpus.recipe_of("train"),
+            corpus=self._corpus.recipe("train"),
             resolver=self.fingerprint,
         )
         table = read_table(artefact.path / FILE)

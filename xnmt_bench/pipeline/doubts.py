@@ -76,7 +76,7 @@ def about_pairs(
         version=3,
         cheap=True,
         encoded=texts.encoded[EVALUATED],
-        learnt=learnt.corpus.recipe_of("train"),
+        learnt=learnt.corpus.recipe("train"),
         pairs=measured,
     ).facts
     shared = facts["shared"]

@@ -442,6 +442,6 @@ class TargetsCorpus(CorpusView):
         pairs = zip(self.corpus.sentences(split), self._targets, strict=True)
         return (replace(sentence, target=text, gold=None) for sentence, text in pairs)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the corpus's own, and the targets."""
-        return {"corpus": self.corpus.recipe(), "targets": self._targets}
+        return {"corpus": self.corpus.recipe(split), "targets": self._targets}

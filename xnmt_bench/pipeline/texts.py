@@ -77,7 +77,7 @@ class Texts(Lazy):
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, [split], readable),
             version=4,
-            corpus=corpus.recipe_of(split),
+            corpus=corpus.recipe(split),
             subwords=subwords,
             max_length=longest,
             context=asdict(context),

@@ -69,7 +69,7 @@ def vocabulary_stage(
         "subwords",
         work,
         version=1,
-        corpus=corpus.recipe_of("train"),
+        corpus=corpus.recipe("train"),
         side=side,
         type=kind,
         size=size,

@@ -142,11 +142,13 @@ class ExamplesCorpus(CorpusView):
         if not number:
             raise XnmtError(f"{self.name}: the training split has no {self._kind} example")
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the corpus's recipe, the resolver and the kind."""
+        if split in ("valid", "test"):
+            return self.corpus.recipe(split)
         return {
             "kind": "examples",
-            "corpus": self.corpus.recipe(),
+            "corpus": self.corpus.recipe(split),
             "resolver": self._resolver.fingerprint,
             # The two kinds choose different sentences of the same corpus.
             "examples": self._kind,

@@ -163,11 +163,11 @@ class MarkedCorpus(CorpusView):
         if split == "train" and not clusters_marked:
             raise XnmtError(f"{self.name}: the training split has no cluster to mark")
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the corpus's recipe, the resolver and how many clusters get markers."""
         return {
             "kind": "markers",
-            "corpus": self.corpus.recipe(),
+            "corpus": self.corpus.recipe(split),
             "resolver": self._resolver.fingerprint,
             # It decides which markers are in the text, as the resolver does.
             "most": self._most,

@@ -129,7 +129,7 @@ def test_no_other_document_has_any_influence(context_aware_job):
             yield from self._before
             yield from islice(self._corpus.sentences(split), 8)
 
-        def recipe(self):
+        def recipe(self, split=None):
             return {"texts": [astuple(s)[:3] for s in self.sentences("test")]}
 
     sentences = list(context_aware_job.corpus.sentences("test"))

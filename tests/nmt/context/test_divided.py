@@ -18,7 +18,7 @@ class Few(Corpus):
         for n, (document, source, target) in enumerate(self._pairs):
             yield Sentence(words("s", source), words("t", target), document, n, Gold())
 
-    def recipe(self):
+    def recipe(self, split=None):
         return {"pairs": self._pairs}
 
 

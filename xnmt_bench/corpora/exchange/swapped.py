@@ -51,19 +51,12 @@ class SwappedCorpus(CorpusView):
 
         return exchanged(words, draw())
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the wrapped corpus's, the categories and how words are drawn."""
-        return self._describe(self.corpus.recipe())
-
-    def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return the same for a split."""
-        return self._describe(self.corpus.recipe_of(split))
-
-    def _describe(self, corpus: dict[str, Any]) -> dict[str, Any]:
         return {
             "kind": "swapped",
             "version": VERSION,
-            "corpus": corpus,
+            "corpus": self.corpus.recipe(split),
             "categories": self._categories.digest,
             "share": self._share,
             "seed": self._seed,

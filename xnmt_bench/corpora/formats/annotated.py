@@ -87,9 +87,10 @@ class AnnotatedCorpus(CorpusView):
         """Return the annotated translations, one a sentence."""
         return [self.corpus.words(row.translation, self.target_language) for row in self.rows]
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the file, and how it is tokenised."""
-        return {"kind": "annotated", "file": file_hash(self._path), "like": self.corpus.recipe()}
+        like = self.corpus.recipe(split)
+        return {"kind": "annotated", "file": file_hash(self._path), "like": like}
 
     def counts(self) -> Iterator[str]:
         """Return no counts: those of the system's corpus are of other sentences."""

@@ -112,11 +112,11 @@ class FairseqBinCorpus(Corpus):
             source, target = texts
             yield Sentence(source, target, self._splits[split], position)
 
-    def recipe(self) -> dict[str, Any]:
-        """Return the bytes of every file, and which side is which."""
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
+        """Return the bytes of the files, and which side is which."""
         paths = [self._dictionary(language) for language in languages(self)]
-        for split in self._splits:
-            paths += [path for language in languages(self) for path in self._files(split, language)]
+        for name in [split] if split else self._splits:
+            paths += [path for language in languages(self) for path in self._files(name, language)]
         hashes = [file_hash(present(path)) for path in paths]
         return {"kind": "fairseq", "pair": list(languages(self)), "files": hashes}
 

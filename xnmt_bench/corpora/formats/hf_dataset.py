@@ -81,7 +81,7 @@ class HFDataset(Corpus):
             source, target = texts
             yield Sentence(source, target, document, position)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the bytes of every file of a folder, or the commit of the hub."""
         if Path(self._path).is_dir():
             folder = Path(self._path)
@@ -101,7 +101,7 @@ class HFDataset(Corpus):
             "kind": "hf_dataset",
             "pair": list(languages(self)),
             "columns": self._columns,
-            "splits": self._splits,
+            "splits": {split: named_split(self._splits, split)} if split else self._splits,
             "subset": self._subset,
             "document": self._document,
             "files": content,

@@ -164,7 +164,7 @@ class ParCorFull(Corpus):
         """Whether the training data are in small letters."""
         return self._training.words("A", self.source_language) == "a"
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the training corpus's recipe and the bytes of every file."""
         folders = [self._root / p / x.upper() for p in self._parts for x in languages(self)]
         # Sorted, since file systems list folders in any order.

@@ -124,15 +124,17 @@ class TsvCorpus(Corpus):
             raise DataError(path, number, "one side of the pair is empty")
         return fields
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the bytes of the files, and how they are split and tokenised."""
+        # Training reads what the other splits do not name, unless it has names of its own.
+        splits = [split] if split in self._portions else [*self._portions]
         return {
             "kind": "tsv",
             "pair": list(languages(self)),
             "files": [file_hash(present(path)) for path in self._paths],
             "columns": self._columns,
             # Sorted: the order of names decides nothing, and must not change the fingerprint.
-            "portions": {split: sorted(names) for split, names in self._portions.items()},
+            "portions": {name: sorted(self._portions[name]) for name in splits},
             "tokenizer": self.tokenizer and f"{self.tokenizer} {VERSION}",
             "lowercase": self._lowercase,
         }

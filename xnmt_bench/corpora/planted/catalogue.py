@@ -85,12 +85,12 @@ class Catalogue(CorpusView):
         target = [MARKS, STARTS] if self._cue == "prefix" else [MARKS]
         return inner.beside([MIRRORS, CUES], target)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the toy corpus's, the cue, and the version of the marks."""
         return {
             "kind": KIND,
             "marks": VERSION,
-            "corpus": self.corpus.recipe(),
+            "corpus": self.corpus.recipe(split),
             "cue": self._cue,
             "seed": self._seed,
         }

@@ -79,20 +79,12 @@ class NaturalTwins(CorpusView):
             gold = Gold(planted=(NOWHERE,))
             yield from (replace(s, gold=gold) for s in self.corpus.sentences(split))
 
-    def recipe(self) -> dict[str, Any]:
-        """Return the wrapped corpus's, and the bytes of the file."""
-        inner = self.corpus.recipe()
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
+        """Return the wrapped corpus's, and the bytes of the file, which is the test set."""
         if self._path is None:
-            return inner  # so that systems trained on either corpus are the same
-        return {"kind": KIND, "version": VERSION, "corpus": inner, "twins": file_hash(self._path)}
-
-    def recipe_of(self, split: Split) -> dict[str, Any]:
-        """Return the wrapped corpus's; training is the same beside the decisions of any file."""
-        inner = self.corpus.recipe_of(split)
-        if self._path is None:
-            return inner
-        annotated = {"kind": KIND, "version": VERSION, "corpus": inner}
-        return self.recipe() if split == "test" else annotated
+            return self.corpus.recipe(split)  # systems trained on either corpus are the same
+        recipe = {"kind": KIND, "version": VERSION, "corpus": self.corpus.recipe(split)}
+        return recipe | ({} if split in ("train", "valid") else {"twins": file_hash(self._path)})
 
 
 def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Sentence:

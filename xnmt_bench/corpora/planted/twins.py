@@ -74,9 +74,13 @@ class Twins(CorpusView):
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Stream the split; corpora that hide other words differ only in these words."""
-        hides: Hidden = "nothing" if split == "test" else self._hides
+        hides = self._hides_in(split)
         for number, sentence in enumerate(self.corpus.sentences(split)):
             yield self._mark(sentence, hides, Dice(KIND, self._seed, split, number))
+
+    def _hides_in(self, split: Split | None) -> Hidden:
+        """Return what is hidden in a split; None for all of them."""
+        return "nothing" if split == "test" else self._hides
 
     def vocabulary_corpus(self) -> Corpus:
         """Return the corpus in which nothing is hidden, so that twins share their vocabularies."""
@@ -92,13 +96,13 @@ class Twins(CorpusView):
         pairs = [pair for slot in marks if translated for pair in zip(*slot, strict=True)]
         return inner.beside(source, self._target_marks, pairs)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the wrapped corpus's, what is hidden, and the version of the marks."""
         return {
             "kind": KIND,
             "marks": VERSION,
-            "corpus": self.corpus.recipe(),
-            "hides": self._hides,
+            "corpus": self.corpus.recipe(split),
+            "hides": self._hides_in(split),
             "grammar": self._grammar,
             "seed": self._seed,
         }

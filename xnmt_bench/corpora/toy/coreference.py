@@ -58,9 +58,9 @@ class ToyCoreference(ToyCorpus):
         dice = Dice(KIND, self._seed, split, number)
         return FarDocument(dice, f"{split}-{number}", self._far)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the seed, the sizes, the share of far pronouns and the generator's version."""
-        toy = super().recipe()
+        toy = super().recipe(split)
         # Its documents hold the toy corpus's own sentences too.
         versions = {"version": VERSION, "toy_version": toy["version"]}
         return toy | versions | {"kind": KIND, "far": self._far}

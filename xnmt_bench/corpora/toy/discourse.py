@@ -68,9 +68,9 @@ class ToyDiscourse(ToyCorpus):
     def _document(self, split: Split, number: int) -> Document:  # type: ignore[override]
         return Document(Dice(KIND, self._seed, split, number), f"{split}-{number}")
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
-        toy = super().recipe()
+        toy = super().recipe(split)
         # Its grammar and its gold are the toy corpus's.
         return toy | {"kind": KIND, "version": VERSION, "toy_version": toy["version"]}
 

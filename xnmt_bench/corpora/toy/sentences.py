@@ -101,9 +101,12 @@ class ToyCorpus(Corpus):
         """Return the grammar's categories."""
         return toy_substitutes()
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the seed, the sizes and the version of the generator."""
-        return {"kind": "toy", "seed": self._seed, "version": VERSION, **self._sizes}
+        # A test document waits for the training split.
+        read = {"train", "test"} if split == "test" else {split}
+        sizes = {name: n for name, n in self._sizes.items() if split is None or name in read}
+        return {"kind": "toy", "seed": self._seed, "version": VERSION, **sizes}
 
 
 class TrainingTexts:

@@ -253,10 +253,9 @@ class Alignments(Lazy):
         def aligned(folder: Path) -> Mapping[str, Sequence[Links]]:
             return _both(*align(self.sentences, self._job.corpus.sentences("train"), folder))
 
-        recipe: dict[str, Any] = {"sentences": len(self.sentences), "made_by": aligner()}
-        if self._dumped is None:  # else the whole corpus is in the recipe
-            recipe["learnt"] = self._job.corpus.recipe_of("train")
-        return self._made("eflomal", aligned, **recipe)
+        recipe = {"sentences": len(self.sentences), "made_by": aligner()}
+        learnt = self._job.corpus.recipe("train")
+        return self._made("eflomal", aligned, learnt=learnt, **recipe)
 
     # Both stages, `alignment` and `eflomal`, are made here.
     def _made(
@@ -280,7 +279,7 @@ class Alignments(Lazy):
         recipe |= (
             {"encoded": self._job.texts.encoded[EVALUATED]}
             if self._dumped is None
-            else {"corpus": self._job.corpus.recipe(), "numbers": self.numbers}
+            else {"corpus": self._job.corpus.recipe(EVALUATED), "numbers": self.numbers}
         )
         return self._job.store.stage(stage, work, version=5, cheap=True, **recipe)
 

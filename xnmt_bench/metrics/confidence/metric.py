@@ -316,7 +316,7 @@ class Confidence(Metric):
             language=available(),  # with the detector installed, other columns are filled
             reading=vars(reading),
             tokenizer=tokenizer_signature(*reading.languages),
-            trained_on=None if trained_on is None else trained_on.recipe(),
+            trained_on=None if trained_on is None else trained_on.recipe("train"),
         )
 
     def _evidence(

@@ -64,7 +64,7 @@ def by_eflomal(
         return {n: united.get(n, frozenset()) for n in pairs_by_number}
 
     learnt = (
-        learn_from.recipe()
+        learn_from.recipe("train")
         if isinstance(learn_from, Corpus)
         else learn_from and file_hash(present(learn_from))
     )

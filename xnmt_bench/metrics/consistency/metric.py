@@ -245,7 +245,7 @@ class Consistency(SumMetric):
                     kind: input_file.fingerprint for kind, input_file in input_files.items()
                 }
             if self.learn_from == TRAIN:
-                content["learn_from"] = fingerprint(job.corpus.recipe())
+                content["learn_from"] = fingerprint(job.corpus.recipe("train"))
             if translation_set.own:
                 content |= translation_set.content
             if self._explained:

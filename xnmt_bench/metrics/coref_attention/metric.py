@@ -243,7 +243,7 @@ class CorefAttention(SumMetric):
             work,
             version=7,  # the training text is in the recipe
             kind=kind,
-            learnt=job.corpus.recipe_of("train"),  # whose words are linked
+            learnt=job.corpus.recipe("train"),  # whose words are linked
             translation=job.translations().made("test"),
             sentences=sentences,
             nearest=self.nearest,

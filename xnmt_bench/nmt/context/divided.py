@@ -96,9 +96,11 @@ class DividedCorpus(CorpusView):
         }
         return {number: cut for number, cut in cuts.items() if cut is not None}
 
-    def recipe(self) -> dict[str, Any]:
-        """Return the corpus's own, and how it is split."""
-        return {"corpus": self.corpus.recipe(), "divided": self._how}
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
+        """Return the corpus's own, and how its training sentences are split."""
+        if split in ("valid", "test"):
+            return self.corpus.recipe(split)
+        return {"corpus": self.corpus.recipe(split), "divided": self._how}
 
 
 def uncrossed(links: Links, source: int, target: int) -> tuple[int, int] | None:

@@ -43,10 +43,10 @@ class SuiteCorpus(CorpusView):
                 gold = Gold(source_mentions=move_mentions(mentions, sentence.source, source))
                 yield replace(sentence, source=source, target=target, gold=gold)
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the suite, and how it is tokenised."""
         # The system's corpus too, since its tokenisation decides the words.
-        recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe()}
+        recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe(split)}
         return {"kind": "consistency"} | recipe
 
     def counts(self) -> Iterator[str]:
