@@ -135,7 +135,7 @@ class Corpus(Lazy, ABC):
 
         Args:
             split: those of this split alone, so that a system is trained once for all test sets.
-                A corpus that cannot tell them apart returns the same for each.
+                Some corpora return the same for each.
         """
 
     def raw(self, text: str, language: str) -> str:
