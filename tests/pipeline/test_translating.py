@@ -5,6 +5,7 @@ import pytest
 
 from support.configurations import DISCOURSE, configure
 from xnmt_bench.corpora.passage import concatenated
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.errors import StoreError
 from xnmt_bench.pipeline import outputs
 from xnmt_bench.pipeline.job import Job
@@ -95,6 +96,44 @@ def test_its_ids_are_those_of_its_text_behind_its_own_context(translating_job):
         assert split.target[i].tolist() == concatenated(tied[i - depth : i], tied[i]).ids
     assert (split.target.lengths() == [len(split.target[i]) for i in range(len(tied))]).all()
     assert np.array_equal(split.number, texts.split("test").number)
+
+
+def test_own_context_that_is_too_long_loses_its_farthest_sentences(
+    translating_job, tmp_path, monkeypatch, caplog
+):
+    """On both sides, so that source and target are of the same sentences."""
+    longest = 70
+    monkeypatch.setattr(translating_job.system.model, "longest_target", longest)
+    translations, texts = elsewhere(translating_job, tmp_path), translating_job.texts
+    source, target = texts.subwords
+    lines = translations.outputs().texts
+    split = translations.split("test", len(lines))
+    assert split.target.lengths().max() <= longest
+    own_depths, shorter = [], 0
+    for i, text in enumerate(lines):
+        depth = split.target[i].tolist().count(SEPARATOR)
+        sentences = texts.sentences("test")[i - depth : i + 1]
+        *before, current = (source.tie(sentence.source) for sentence in sentences)
+        assert split.source[i].tolist() == concatenated(before, current).ids
+        context = [target.tie(line) for line in lines[i - depth : i]]
+        assert split.target[i].tolist() == concatenated(context, target.tie(text)).ids
+        shorter += depth < texts.depth("test", i)
+        own_depths.append(depth)
+    assert shorter and max(own_depths) > 0
+    assert f"test: {shorter} contexts of own translations are longer" in caplog.text
+
+
+def test_a_translation_without_an_end_is_cut_to_what_the_system_reads(
+    translating_job, tmp_path, monkeypatch
+):
+    longest = 20
+    monkeypatch.setattr(translating_job.system.model, "longest_target", longest)
+    monkeypatch.setattr(
+        outputs, "translate", lambda _, sources, *__, prefixes: [[9] * 90 for _ in sources]
+    )
+    translations = elsewhere(translating_job, tmp_path)
+    split = translations.split("test", len(translations.outputs().texts))
+    assert set(split.target.lengths()) == {longest}
 
 
 def test_what_is_drawn_is_drawn_once(translating_job):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.vocabulary.subwords import EOS
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.inside import Reduction, pick_layer, reduce_heads
@@ -63,13 +61,10 @@ class Attention(Explainer):
         """
         source_BSD = model.embed_source(batch.source_BS)
         encoder = model.encoder_attention(source_BSD, batch.layout)
-        # A target word attends when it has been read, so EOS is appended for the last one.
-        # One sentence, so that EOS stands right behind its last word.
-        target_BT = torch.nn.functional.pad(batch.target_BT, (0, 1), value=EOS)
-        longer = replace(batch, target_BT=target_BT)
-        encoding = model.encode(source_BSD, longer.layout)
-        decoder = model.attention(encoding, model.embed_target(longer.input_BT)).prefix_BLHTT
+        encoding = model.encode(source_BSD, batch.layout)
+        decoder = model.attention(encoding, model.embed_target(batch.input_BT)).prefix_BLHTT
         if encoder is None or decoder is None:
             raise NotApplicable("the model has no self-attention")
-        # Without BOS, which is the first input and no word.
-        return self.reduce(encoder)[0], self.reduce(decoder)[0, 1:, 1:]
+        # Without BOS, the first input. EOS, the last label, is read by no step, and no word either.
+        words_XX = self.reduce(decoder)[0, 1:, 1:]
+        return self.reduce(encoder)[0], torch.nn.functional.pad(words_XX, (0, 1, 0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ import numpy as np
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit, SideWriter
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied, current_span
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError, XnmtError
@@ -35,6 +36,8 @@ from xnmt_bench.store import (
     unlink_sealed,
     write_atomically,
 )
+
+log = logging.getLogger(__name__)
 
 SHARD = 500  # sentences at least: the unit of resuming
 FARTHEST = 3  # sentences back that a context may begin
@@ -95,7 +98,7 @@ class Translations(Lazy):
         return self._store.stage(
             "translation",
             work,
-            version=7,
+            version=8,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,
             encoded=self.texts.encoded[name],
@@ -128,16 +131,18 @@ class Translations(Lazy):
 
         A translation without a word, and one that is longer than the system reads once it is cut
         into subwords anew, is left out; of a system that reads a context none is, since each is the
-        context of others.
+        context of others. A context on both sides is as long on either.
 
         Raises:
             XnmtError: none is left.
         """
-        target = EncodedSide.open(self.made(name, sentences).path / name)
-        split = replace(self.texts.drawn(name), target=target)
+        folder = self.made(name, sentences).path
+        split = replace(self.texts.drawn(name), target=EncodedSide.open(folder / name))
+        if self._has_own_context:
+            split = replace(split, source=EncodedSide.open(folder / f"{name}.source"))
         if self.texts.context.sentences:
             return split.taken(np.arange(sentences))
-        kept = np.flatnonzero(self._readable(target)[:sentences])
+        kept = np.flatnonzero(self._readable(split.target)[:sentences])
         if not len(kept):
             raise XnmtError(
                 f"{self.system.name}: every translation of the {name} split is empty or too long "
@@ -147,9 +152,8 @@ class Translations(Lazy):
 
     def _readable(self, target: EncodedSide) -> np.ndarray:
         """Return which translations have a word and are as short as the system reads, (N,)."""
-        longest, lengths_N = self.system.model.longest_target, target.lengths()
-        readable_N = lengths_N > 1  # EOS does not count
-        return readable_N if longest is None else readable_N & (lengths_N <= longest)
+        lengths_N = target.lengths()
+        return (lengths_N > 1) & (lengths_N <= self._longest)  # EOS does not count
 
     def describe_left_out(self, name: Split, sentences: int) -> list[str]:
         """Return a doubt about translations of a split's first sentences that were left out."""
@@ -158,9 +162,60 @@ class Translations(Lazy):
         problem = "have no word or are longer than the system reads, and are left out"
         return [f"{translations} {problem}"] if left_out else []
 
+    @property
+    def _has_own_context(self) -> bool:
+        """Whether translations stand behind the system's own translations."""
+        return bool(self.texts.context.sentences and self.texts.context.target)
+
     def _own_depth(self, name: Split, index: int) -> int:
-        """Return how many of its own translations stand before a translation."""
-        return self.texts.depth(name, index) if self.texts.context.target else 0
+        """Return how many of its own translations may stand before a translation."""
+        return self.texts.depth(name, index) if self._has_own_context else 0
+
+    def _count_read(
+        self, name: Split, index: int, before: Sequence[Sequence[int]], length: int = 0
+    ) -> int:
+        """Return how many of the own translations before a translation the system reads.
+
+        A context that is longer than the system reads loses its farthest sentences, so that twice
+        the source's ids and 10 more have room.
+
+        Args:
+            name: the split.
+            index: of the sentence in it.
+            before: ids of the translations of its context, without EOS, the nearest last.
+            length: ids of its translation with EOS, once they are known.
+        """
+        start, end = current_span(self.texts.drawn(name).source[index])
+        room = self._longest - max(2 * (end - start) + 10, length)
+        lengths_N = np.array([len(ids) + 1 for ids in before])  # a separator closes each
+        return int((lengths_N[::-1].cumsum() <= room).sum())
+
+    def _source(self, name: Split, index: int, count: int) -> Tied:
+        """Return a source behind only the nearest sentences of its context, as many as own ones."""
+        source, examples = self.texts.drawn(name).source, len(self.texts.subwords[0].in_front)
+        ids, words = source[index], source.words(index)
+        if lost := self._own_depth(name, index) - count:
+            # Examples of a prompt stand before the context.
+            ends = [0, *(np.flatnonzero(ids == SEPARATOR) + 1)]
+            farthest = slice(ends[examples], ends[examples + lost])
+            ids, words = np.delete(ids, farthest), np.delete(words, farthest)
+        return Tied(ids.tolist(), words.tolist())
+
+    def _cut(self, ids: Sequence[int], room: float) -> list[int]:
+        """Return a translation without EOS, short enough to be read as the text that it is."""
+        subwords = self.system.model.target_subwords
+        kept = [t for t in ids if t != EOS]  # a translation that was cut at its limit lacks it
+        # Without a context, what is too long is left out.
+        if self.texts.context.sentences and room < np.inf:
+            while kept and len(subwords.encode(subwords.decode(kept))) + 1 > room:
+                kept.pop()
+        return kept
+
+    @property
+    def _longest(self) -> float:
+        """How many ids of a target the system reads, EOS and context included."""
+        longest = self.system.model.longest_target
+        return np.inf if longest is None else longest
 
     def _translate(self, name: Split, sentences: int, folder: Path) -> None:
         """Translate a split's first sentences, shard by shard; one that is there is left alone."""
@@ -207,12 +262,14 @@ class Translations(Lazy):
         )
         for group in inside(groups, len, len(shard), number):
             batch = [shard[i] for i in group]
-            before = ([outputs[j] for j in range(i - self._own_depth(name, i), i)] for i in batch)
-            prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in before]
-            sources = [split.source[i] for i in batch]
+            before = [[outputs[j] for j in range(i - self._own_depth(name, i), i)] for i in batch]
+            counts = [self._count_read(name, *row) for row in zip(batch, before, strict=True)]
+            contexts = [x[len(x) - n :] for x, n in zip(before, counts, strict=True)]
+            prefixes = [[t for ids in context for t in (*ids, SEPARATOR)] for context in contexts]
+            sources = [self._source(name, *row).ids for row in zip(batch, counts, strict=True)]
             translated = translate(model, sources, self._beam, prefixes=prefixes)
-            for i, ids in zip(batch, translated, strict=True):
-                outputs[i] = [t for t in ids if t != EOS]  # a cut translation lacks it
+            for i, prefix, ids in zip(batch, prefixes, translated, strict=True):
+                outputs[i] = self._cut(ids, self._longest - len(prefix))
             every += translated
         warn_of_unended(every)
         # A translation is a line of a file; a vocabulary of bytes can write a line's end.
@@ -225,14 +282,27 @@ class Translations(Lazy):
             text = stack.enter_context(
                 (folder / f"{name}.txt").open(encoding="utf-8", newline="\n")
             )
-            writer = SideWriter(stack, folder / name)
+            writer, shorter = SideWriter(stack, folder / name), 0
+            source = SideWriter(stack, folder / f"{name}.source") if self._has_own_context else None
             for i, line in enumerate(text):
                 # Encoded from text, so that ids are those which this text always has.
                 tied, depth = target.tie(line.rstrip("\n")), self._own_depth(name, i)
                 # As the system reads them when they are explained: its own translations are the
                 # context.
-                writer.write(concatenated([*before][len(before) - depth :], tied))
+                own = [*before][len(before) - depth :]
+                count = self._count_read(name, i, [x.ids for x in own], len(tied.ids) + 1)
+                writer.write(concatenated(own[depth - count :], tied))
+                if source:
+                    source.write(self._source(name, i, count))
+                shorter += count < depth
                 before.append(tied)
+        if shorter:
+            log.warning(
+                "%s: %d contexts of own translations are longer than the system reads; their "
+                "farthest sentences are left out",
+                name,
+                shorter,
+            )
 
 
 def _shards(places: np.ndarray) -> list[range]:

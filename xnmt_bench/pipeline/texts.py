@@ -163,7 +163,8 @@ class Texts(Lazy):
         """Return how many sentences stand before a sentence of `drawn` in its concatenation."""
         if not self.context.sentences:
             return 0
-        return int((self.drawn(name).source[index] == SEPARATOR).sum())
+        examples = len(self.subwords[0].in_front)  # of a prompt, each closed by a separator
+        return int((self.drawn(name).source[index] == SEPARATOR).sum()) - examples
 
     def places(self, name: Split) -> np.ndarray:
         """Return each sentence's place in its document; 0 for all where no context is read."""

@@ -75,7 +75,7 @@ class ContextWeights:
 
     def depth(self, index: int) -> int:
         """Return how many sentences stand before a sentence."""
-        return self._texts.depth(EVALUATED, index)
+        return int((self._own.source[index] == SEPARATOR).sum())
 
     @cached_property
     def _own(self) -> EncodedSplit:
