@@ -397,8 +397,8 @@ def check_inputs(metrics: Iterable[Metric], job: Job) -> None:
         ConfigError: one line for each file and metric.
     """
     problems = [
-        f"{kind}.path: the metric {metric.name} does not read it; choose metrics that do, or leave "
-        f"{kind}.path out"
+        f"{kind}.path: the metric {metric.name} does not read a file of {kind}.format="
+        f"{input_file.format}; choose metrics that do, another format, or leave {kind}.path out"
         for metric in metrics
         for kind in READERS
         if (input_file := job.input_file(kind)) is not None and not metric.reads(input_file)

@@ -89,8 +89,8 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     [examples] = read_scat(write_scat(tmp_path, rows), same, same)
     assert len(examples.examples) == 2
     assert examples.remarks == [
-        "scat: 1 rows have broken tags (line 3: unbalanced tags: <hon> is never closed), and are "
-        "left out.",
+        "scat: 1 rows have broken tags (highlighted.test.fr:3: unbalanced tags: <hon> is never "
+        "closed), and are left out.",
         "scat: 1 rows have no pronoun in the translation, or no context (line 4), and are left "
         "out.",
     ]
@@ -100,8 +100,18 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     ("name", "lines", "problem"),
     [
         ("fr", ROWS["fr"][:1], r"highlighted.test.fr:1: rows are out of step: the file ends here"),
-        ("fr", ["Est-ce", "Il"], r"highlighted.test.fr: no row can be used: they have no pronoun"),
-        ("fr", ["<p>a", "b</p>"], r"no row can be used: they have broken tags \(line 1: unbal"),
+        ("fr", ["Est-ce", "Il"], r"no row can be used: they have no pronoun"),
+        (
+            "fr",
+            ["<p>a", "b</p>"],
+            r"no row can be used: they have broken tags \(highlighted.test.fr:1: unbal",
+        ),
+        (
+            "context.fr",
+            ["<hon>Où", "Un<hoff>"],
+            r"they have broken tags \(highlighted.test.context.fr:1: unbalanced",
+        ),
+        ("context.en", [], r"highlighted.test.context.en: rows are out of step: the file ends"),
         ("context.fr", ["Où", "Un"], r"highlighted.test.context.fr: no <hon>..<hoff> tag in any"),
     ],
 )
@@ -109,6 +119,13 @@ def test_bad_files_are_one_line(name, lines, problem, tmp_path):
     with pytest.raises(DataError, match=problem) as error:
         read_scat(write_scat(tmp_path, ROWS | {name: lines}), same, same)
     assert "\n" not in str(error.value)
+
+
+def test_empty_files_are_one_line(tmp_path):
+    with pytest.raises(DataError, match=r"the files have no row"):
+        read_scat(write_scat(tmp_path, dict.fromkeys(ROWS, ())), same, same)
+    with pytest.raises(DataError, match=r"made\.tsv: the file has no row"):
+        read_disc_eval_mt(write_examples(tmp_path, []), same, same)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -53,7 +53,7 @@ def test_a_file_is_refused_by_metrics_that_do_not_read_it(tmp_path, kind, metric
         )
         assert done.returncode == 2
         lines = done.stderr.splitlines()
-        start = f"error: {kind}.path: the metric {{}} does not read it; choose metrics"
+        start = f"error: {kind}.path: the metric {{}} does not read a file of {kind}.format="
         assert len(lines) == len(refused)
         for line, metric in zip(lines, refused, strict=True):
             assert line.startswith(start.format(metric))

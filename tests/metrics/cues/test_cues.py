@@ -240,6 +240,7 @@ def test_precision_where_right_and_where_wrong():
     row = Cues().score(units, np.array([[1.0, 1.0], [2.0, 0.0]]))
     np.testing.assert_allclose(row["when_right"], [0.75, 0.75])
     np.testing.assert_allclose(row["when_wrong"], [1.0, np.nan])
+    np.testing.assert_allclose(row["right_less_wrong"], [-0.25, np.nan])
     np.testing.assert_allclose(row["right"], [2 / 3, 1])
     np.testing.assert_allclose(row["average_precision"], [5 / 6, 0.75])
     # Before them a context without words, which is no list.

@@ -55,6 +55,14 @@ def test_average_precision_of_the_published_scores(system, tokens, base, kl, p_c
         assert row["chance"] == pytest.approx(base, abs=5e-4)
 
 
+def test_a_file_without_a_marked_token_has_no_order_to_be_judged(tmp_path):
+    columns = ["example_idx", "token_idx", "is_context_sensitive", "kl_divergence", "pcxmi"]
+    rows = [columns, ["0", "0", "0", "0.1", "0.2"], ["0", "1", "0", "0.3", "0.1"]]
+    (tmp_path / "cti.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    with pytest.raises(NotApplicable, match="no word is marked as context-sensitive"):
+        measure(tmp_path / "cti.tsv", "scores", tmp_path)
+
+
 @pytest.mark.shared("context/pecore")
 def test_scores_of_nothing_find_no_context_sensitive_words(tmp_path):
     """Constant ones are at the base rate, those of other words near it, negated ones below."""

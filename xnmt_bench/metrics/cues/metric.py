@@ -121,6 +121,9 @@ class Cues(Metric):
         Column("when_wrong", "where wrong", three_digits, interval=True).means(
             "average precision where it would say another one"
         ),
+        Column("right_less_wrong", "right less wrong", three_digits, interval=True).means(
+            "the difference of the two: above 0 if a system that is right looks where people look"
+        ),
         Column("right", "right %", hundredths).means(
             "share of the words that the system would say in their context"
         ),
@@ -283,6 +286,7 @@ class Cues(Metric):
                 means["when_right"] = ratio(precision, right)
                 wrong = rows["rows"] - right
                 means["when_wrong"] = ratio(rows["average_precision"] - precision, wrong)
+                means["right_less_wrong"] = means["when_right"] - means["when_wrong"]
             return {**means, "ranked": rows["rows"]}
         places = range(sum(name.startswith(SCORE) for name in columns))
         score_MU, marked_MU = (

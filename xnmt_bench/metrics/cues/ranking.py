@@ -27,7 +27,12 @@ def rank_words(test_set: str, words: MarkedWords, score_N: np.ndarray, threshold
         words: of translations.
         score_N: by which they are ranked.
         threshold: in standard deviations above the mean of a sentence; words beyond are called.
+
+    Raises:
+        NotApplicable: no word is marked, so that no order is better than another.
     """
+    if not words.marked_N.any():
+        raise NotApplicable("no word is marked as context-sensitive")
     called_N = np.zeros(len(score_N), dtype=bool)
     for rows in lists_of(words):
         score_X = score_N[rows]

@@ -34,7 +34,8 @@ def read_disc_eval_mt(
         write_target: returns a target text as the system reads it.
 
     Raises:
-        DataError: the file is missing, or a row has unbalanced tags or lacks a pronoun or a cue.
+        DataError: the file is missing or has no row, or a row has unbalanced tags or lacks a
+            pronoun or a cue.
     """
     paths = sorted((data / FOLDER).glob(FILES))
     if not paths:
@@ -58,4 +59,6 @@ def read_disc_eval_mt(
         cues = {side: frozenset((0, word) for word in words) for side, words in places.items()}
         passage = Passage(source, target, (before,), (target_before,))
         examples.append(Example(unit, unit, passage, {SENSITIVE: sensitive}, cues))
+    if not examples:
+        raise DataError(path, None, "the file has no row")
     return [ExampleSet("disc_eval_mt anaphora", LANG_PAIR, examples)]

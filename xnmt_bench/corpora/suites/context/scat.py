@@ -17,6 +17,8 @@ from xnmt_bench.corpora.text import plain_or_packed, text_lines
 from xnmt_bench.errors import DataError
 
 FILES = ("en", "fr", "context.en", "context.fr")
+TAGS = (PRONOUN, PRONOUN, CUE, CUE)  # of the words that are read of each file
+BROKEN = "have broken tags"
 
 
 def read_scat(
@@ -42,20 +44,23 @@ def read_scat(
     longest = max(map(len, lines))
     if len(lines[short]) != longest:
         problem = f"the file ends here, but another one of the set has {longest} lines"
-        raise DataError(paths[short], len(lines[short]), f"rows are out of step: {problem}")
+        raise DataError(paths[short], len(lines[short]) or None, f"rows are out of step: {problem}")
     examples, left_out, first = list[Example](), Counter[str](), dict[str, str]()
     unit_of: dict[tuple[str, str], int] = {}
+    writers = (write_source, write_target) * 2
     for number, row in enumerate(zip(*lines, strict=True), start=1):
-        try:
-            texts = [parse_tags(text, padded=True) for text in row]
-            source, _ = texts[0].words(PRONOUN, write_source)
-            target, sensitive = texts[1].words(PRONOUN, write_target)
-            before, source_cues = texts[2].words(CUE, write_source)
-            target_before, target_cues = texts[3].words(CUE, write_target)
-        except ValueError as error:
-            left_out["have broken tags"] += 1
-            first.setdefault("have broken tags", f"line {number}: {error}")
+        parsed = []
+        for path, text, tag, write in zip(paths, row, TAGS, writers, strict=True):
+            try:
+                parsed.append(parse_tags(text, padded=True).words(tag, write))
+            except ValueError as error:
+                first.setdefault(BROKEN, f"{path.name}:{number}: {error}")
+        if len(parsed) < len(FILES):
+            left_out[BROKEN] += 1
             continue
+        (source, _), (target, sensitive), (before, source_cues), (target_before, target_cues) = (
+            parsed
+        )
         if not (sensitive and before.strip() and target_before.strip()):
             why = "have no pronoun in the translation, or no context"
             left_out[why] += 1
@@ -67,8 +72,9 @@ def read_scat(
         passage = Passage(source, target, (before,), (target_before,))
         examples.append(Example(unit, unit, passage, {SENSITIVE: sensitive}, cues))
     if not examples:
-        problem = "; ".join(f"{why} ({first[why]})" for why in left_out) or "there is no row"
-        raise DataError(paths[1], None, f"no row can be used: they {problem}")
+        reasons = "; ".join(f"{why} ({first[why]})" for why in left_out)
+        problem = f"no row can be used: they {reasons}" if reasons else "the files have no row"
+        raise DataError(folder, None, problem)
     remarks = [f"scat: {count:,} rows {why} ({first[why]}), and are left out."
                for why, count in left_out.items()]  # fmt: skip
     if not any(example.cues["source"] or example.cues["target"] for example in examples):
