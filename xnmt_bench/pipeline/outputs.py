@@ -289,9 +289,9 @@ class Translations(Lazy):
                 tied, depth = target.tie(line.rstrip("\n")), self._own_depth(name, i)
                 # As the system reads them when they are explained: its own translations are the
                 # context.
-                own = [*before][len(before) - depth :]
-                count = self._count_read(name, i, [x.ids for x in own], len(tied.ids) + 1)
-                writer.write(concatenated(own[depth - count :], tied))
+                context = [*before][len(before) - depth :]
+                count = self._count_read(name, i, [x.ids for x in context], len(tied.ids) + 1)
+                writer.write(concatenated(context[depth - count :], tied))
                 if source:
                     source.write(self._source(name, i, count))
                 shorter += count < depth
