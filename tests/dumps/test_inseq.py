@@ -442,7 +442,7 @@ def test_metrics_without_an_explainer_refuse_it(tmp_path):
     from xnmt_bench.metrics.quality import Quality
 
     job = Job(configure(*SYSTEM, f"store={tmp_path}", *from_file("0.7-saliency.json")))
-    with pytest.raises(XnmtError, match="the metric quality does not read it"):
+    with pytest.raises(XnmtError, match="the metric quality does not read a file of"):
         check_inputs([Quality()], job)
 
 

@@ -107,10 +107,13 @@ class GoldCorpus(CorpusView):
         """Return the training corpus's recipe, the bytes of the gold and how it is read."""
         if split == "valid":
             return self.corpus.recipe(split)
-        texts = [file_hash(present(path)) for path in self._text]
-        recipe: dict[str, Any] = {"kind": "gold", "text": texts}
-        if split != "test":
-            recipe |= {"training": self.corpus.recipe(split), "repeated": "left out"}
+        recipe: dict[str, Any] = {
+            "kind": "gold",
+            # All of it beside the gold: it cuts and cases words from elsewhere.
+            "training": self.corpus.recipe("train" if split == "train" else None),
+            "repeated": "left out",
+            "text": [file_hash(present(path)) for path in self._text],
+        }
         if split != "train":
             recipe["links"] = file_hash(present(self._links.path))
             recipe["read"] = [self._links.base, self._links.form, self._links.reverse]

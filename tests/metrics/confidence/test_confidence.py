@@ -241,7 +241,7 @@ def test_a_dump_from_the_command_line(tmp_path):
         (["relevance.format=nematis"], "no format 'nematis'; did you mean nematus"),
         (["relevance.format=marian"], "needs a file of source tokens (relevance.source)"),
         (["relevance.format=nematus", "metric=[quality]"],
-         "relevance.path: the metric quality does not read it"),
+         "relevance.path: the metric quality does not read a file of relevance.format="),
         (["relevance.format=nematus", "relevance.reference=nowhere"], "nowhere: no such file"),
     ],
 )  # fmt: skip

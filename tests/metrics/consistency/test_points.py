@@ -205,4 +205,4 @@ def test_a_row_of_people_is_of_the_system_whose_relevance_is_asked(transformer):
 def test_what_people_are_aligned_by_is_in_their_row(transformer):
     metric = Consistency(suite="chains", learn_from="train")
     _, people = (planned.identify() for planned in metric.measure(transformer))
-    assert people.content["learn_from"] == fingerprint(transformer.corpus.recipe())
+    assert people.content["learn_from"] == fingerprint(transformer.corpus.recipe("train"))

@@ -89,7 +89,7 @@ class AnnotatedCorpus(CorpusView):
 
     def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the file, and how it is tokenised."""
-        like = self.corpus.recipe(split)
+        like = self.corpus.recipe()
         return {"kind": "annotated", "file": file_hash(self._path), "like": like}
 
     def counts(self) -> Iterator[str]:

@@ -83,8 +83,11 @@ class NaturalTwins(CorpusView):
         """Return the wrapped corpus's, and the bytes of the file, which is the test set."""
         if self._path is None:
             return self.corpus.recipe(split)  # systems trained on either corpus are the same
-        recipe = {"kind": KIND, "version": VERSION, "corpus": self.corpus.recipe(split)}
-        return recipe | ({} if split in ("train", "valid") else {"twins": file_hash(self._path)})
+        kind = {"kind": KIND, "version": VERSION}
+        if split in ("train", "valid"):
+            return kind | {"corpus": self.corpus.recipe(split)}
+        # The wrapped corpus cuts and cases words, and may have no test set of its own.
+        return kind | {"corpus": self.corpus.recipe(), "twins": file_hash(self._path)}
 
 
 def _decision(path: Path, line: int, row: dict[str, str], number: int) -> Sentence:

@@ -122,7 +122,7 @@ class Cues(Metric):
             "average precision where it would say another one"
         ),
         Column("right_less_wrong", "right less wrong", three_digits, interval=True).means(
-            "the difference of the two: above 0 if a system that is right looks where people look"
+            "the difference of the two: above 0 if a right system looks more where people look"
         ),
         Column("right", "right %", hundredths).means(
             "share of the words that the system would say in their context"

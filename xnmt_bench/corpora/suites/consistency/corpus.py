@@ -46,7 +46,7 @@ class SuiteCorpus(CorpusView):
     def recipe(self, split: Split | None = None) -> dict[str, Any]:
         """Return the suite, and how it is tokenised."""
         # The system's corpus too, since its tokenisation decides the words.
-        recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe(split)}
+        recipe = {"suite": self._suite.fingerprint, "like": self.corpus.recipe()}
         return {"kind": "consistency"} | recipe
 
     def counts(self) -> Iterator[str]:
