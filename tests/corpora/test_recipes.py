@@ -9,6 +9,8 @@ from xnmt_bench.corpora.gold import GoldCorpus
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins
 from xnmt_bench.corpora.sentence import SPLITS
+from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
+from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.toy.coreference import ToyCoreference
 from xnmt_bench.corpora.toy.discourse import ToyDiscourse
@@ -27,18 +29,13 @@ def of_sizes(build, **options):
     return [build(**({"train": 20, "valid": 6, "test": 6} | options | sizes)) for sizes in SIZES]
 
 
-def tsv(folder):
+def tsv(folder, **options):
     lines = (f"{portion}\td\t{n}\tx{n}\ty{n}\n" for n, portion in enumerate("aabcdd"))
     (folder / "docs.tsv").write_text("".join(lines), encoding="utf-8")
-    columns = ["de", "en"]
-    portions = (
-        (["b"], ["c"], ["a"]),
-        (["b"], ["d"], ["a"]),
-        (["b"], ["c"], None),
-        (["b"], ["d"], None),
-    )
-    for valid, test, train in portions:
-        yield TsvCorpus(folder / "docs.tsv", columns, "de", "en", valid, test, train=train)
+    path, columns = folder / "docs.tsv", ["de", "en"]
+    for train in (["a"], None):
+        for test in ("c", "d"):
+            yield TsvCorpus(path, columns, "de", "en", ["b"], [test], train, **options)
 
 
 def gold(folder):
@@ -107,3 +104,18 @@ def test_what_training_reads_of_files_decides_its_recipe(tmp_path):
     first, other_links, other_texts = gold(tmp_path)
     assert first.recipe("train") == other_links.recipe("train") != other_texts.recipe("train")
     assert first.recipe("valid") == other_texts.recipe("valid")
+
+
+def test_what_cuts_words_stays_in_the_recipe_of_another_test_set(tmp_path):
+    """A suite or a file of annotated translations is read as the training corpus cuts words."""
+    next(gold(tmp_path))
+    texts = [tmp_path / f"[0, 1].{side}" for side in ("en", "de")]
+    recipes = []
+    for lowercase in (False, True):
+        [training, *_] = tsv(tmp_path, lowercase=lowercase)
+        corpus = GoldCorpus(training, texts, tmp_path / "[0, 1] 1.talp", base=1)
+        recipes.append(
+            [corpus.recipe("test"), SuiteCorpus(Suite("made", [], []), corpus).recipe("test")]
+        )
+    (plain, plain_suite), (lower, lower_suite) = recipes
+    assert plain != lower and plain_suite != lower_suite
