@@ -185,7 +185,7 @@ class MisledJudges(Analysis):
 
 
 def _count_decisions(rows: Sequence[TableRow]) -> None:
-    """Say of how many decisions each line of a table is, least and most of its explainers."""
+    """Add to each row the decisions of its line in the table: fewest and most of an explainer."""
     line = itemgetter("judge", "kind", "causes")
     for row in rows:
         counts = sorted({other["decisions"] for other in rows if line(other) == line(row)})
