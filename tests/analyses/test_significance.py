@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from support.example_rows import FIDELITY, SYSTEM, decisions, measured
 from xnmt_bench.analyses.significance import Significance
@@ -20,6 +21,7 @@ from xnmt_bench.report.report import collect
 from xnmt_bench.report.summary import to_markdown
 
 SENTENCES = 200
+OVERFLOWING = 1e4  # log of a perplexity that no float holds
 
 
 @pytest.fixture
@@ -132,6 +134,58 @@ def test_only_units_that_both_have_are_compared(write_row, sentence_log_p):
     comparison = compare(Fidelity(), [write_row(sentence_log_p)], [write_row(other)], Draws(50, 0))
     assert comparison.paired
     assert comparison.effect == pytest.approx(np.exp(other.mean() - sentence_log_p[:50].mean()))
+
+
+def of_systems(write_row, values):
+    """Rows of one explainer, one of each system, whose log perplexities are given."""
+    name = f"e{len(values)}{sum(values.values()):.3f}"
+    return [
+        replace(write_row(np.full(30, -log_ppl), explainer=name, nmt=model), model=model)
+        for model, log_ppl in values.items()
+    ]
+
+
+def test_systems_that_only_one_has_do_not_count(write_row):
+    second = of_systems(write_row, {"x": 2.2, "y": 2.4, "z": 2.5, "w": 5.7})
+    first = of_systems(write_row, {"x": 2.0, "y": 2.1, "z": 2.4})
+    comparison = compare(Fidelity(), first, second, Draws(50, 0))
+    assert comparison.systems == 3
+    assert comparison.effect == pytest.approx(np.exp(-0.2))
+    assert comparison.p == pytest.approx(stats.ttest_1samp([-0.2, -0.3, -0.1], 0).pvalue)
+    first = of_systems(write_row, {"x": 2.0, "v": 0.1})
+    comparison = compare(Fidelity(), first, second, Draws(50, 0))
+    assert comparison.systems == 1 and comparison.paired
+    assert comparison.effect == pytest.approx(np.exp(-0.2))
+
+
+def test_trainings_of_two_models_are_compared_by_welchs_t(write_row):
+    first, second = {"a": 2.0, "b": 2.1, "c": 2.3}, {"x": 2.2, "y": 2.4}
+    comparison = compare(
+        Fidelity(), of_systems(write_row, first), of_systems(write_row, second), Draws(50, 0)
+    )
+    expected = stats.ttest_ind([*first.values()], [*second.values()], equal_var=False)
+    assert (comparison.systems, comparison.paired) == (2, False)
+    assert comparison.effect == pytest.approx(np.exp(6.4 / 3 - 2.3))
+    assert comparison.p == pytest.approx(expected.pvalue)
+    ends = np.exp(expected.confidence_interval())
+    assert (comparison.low, comparison.high) == pytest.approx(tuple(ends))
+    equal = {"a": 2.0, "b": 2.0}, {"x": 2.2, "y": 2.2}  # no spread is no evidence
+    assert compare(Fidelity(), *(of_systems(write_row, v) for v in equal), Draws(9, 0)).p == 1
+
+
+def test_a_number_that_is_missing_shows_no_difference(write_row):
+    impossible = np.full(30, -OVERFLOWING)
+    pair = write_row(impossible), write_row(impossible)
+    comparison = compare(Fidelity(), *([row] for row in pair), Draws(50, 0))
+    assert np.isnan(comparison.effect) and comparison.p == 1
+
+
+def test_a_system_without_a_number_does_not_count(write_row):
+    first = of_systems(write_row, {"x": 2.0, "y": 2.1, "z": OVERFLOWING})
+    second = of_systems(write_row, {"x": 2.2, "y": 2.4, "z": OVERFLOWING})
+    comparison = compare(Fidelity(), first, second, Draws(50, 0))
+    assert comparison.systems == 2
+    assert comparison.p == pytest.approx(stats.ttest_1samp([-0.2, -0.3], 0).pvalue)
 
 
 def test_holms_correction_by_hand():

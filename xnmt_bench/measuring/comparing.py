@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def compare(
 ) -> Difference:
     """Compare two things by a result, averaged over the measurements of their seeds.
 
-    Where both were measured of the same systems, and of several, the system is the unit.
+    Systems that only one of the two was measured of do not count. Where both share several systems,
+    the system is the unit; where they share none and have several each, so is the system (Welch).
 
     Args:
         metric: of both.
@@ -62,9 +63,15 @@ def compare(
     """
     result = next((c for c in metric.columns if c.name == column), metric.headline)
     by_first, by_second = _by_system(first), _by_system(second)
-    if len(by_first) > 1 and by_first.keys() == by_second.keys():
-        pairs = [(by_first[system], by_second[system]) for system in by_first]
-        return _compare_systems(metric, result, pairs, share_units(first, second))
+    shared = [system for system in by_first if system in by_second]
+    if len(shared) > 1:
+        pairs = [(by_first[system], by_second[system]) for system in shared]
+        return _compare_systems(metric, result, pairs)
+    if shared:
+        [system] = shared
+        first, second = by_first[system], by_second[system]
+    elif min(len(by_first), len(by_second)) > 1:
+        return _compare_trainings(metric, result, [*by_first.values()], [*by_second.values()])
     together = JointBootstrap([metric, metric], [first, second], draws)
     difference_R = _difference(result, *together.values(result.name))
     drawn_R = difference_R[1:][~np.isnan(difference_R[1:])]
@@ -115,15 +122,43 @@ def _compare_systems(
     metric: Metric,
     result: Column,
     pairs: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
-    units: int,
 ) -> Difference:
-    """Compare on each system; the t-test and its interval are over systems."""
+    """Compare on each system; the t-test and its interval are over systems.
+
+    Systems of which one of the two has no number do not count.
+    """
     differences = []
     for pair in pairs:
         values = JointBootstrap([metric, metric], pair, Draws(0, 0)).values(result.name)
         differences.append(float(_difference(result, *values)[0]))
-    effect, low, high = (_unlogged(result, x) for x in t_interval(differences))
-    return Difference(effect, low, high, t_test(differences), True, units, len(pairs))
+    known = [d for d in differences if not np.isnan(d)]
+    ends = t_interval(known) if len(known) > 1 else [*known, np.nan, np.nan, np.nan][:3]
+    effect, low, high = (_unlogged(result, x) for x in ends)
+    units = share_units(*(list(chain(*side)) for side in zip(*pairs, strict=True)))
+    return Difference(effect, low, high, t_test(known), True, units, len(known))
+
+
+def _compare_trainings(
+    metric: Metric,
+    result: Column,
+    first: Sequence[Sequence[Measurement]],
+    second: Sequence[Sequence[Measurement]],
+) -> Difference:
+    """Compare means over unlike systems, such as the trainings of two models, by Welch's t."""
+    from scipy import stats  # heavy, and only several systems are tested
+
+    things = [*first, *second]
+    value_N = JointBootstrap([metric] * len(things), things, Draws(0, 0)).values(result.name)[:, 0]
+    value_N = np.log(value_N) if result.log else value_N
+    sides = [side[~np.isnan(side)] for side in np.split(value_N, [len(first)])]
+    effect = sides[0].mean() - sides[1].mean() if all(map(len, sides)) else np.nan
+    low = high = np.nan
+    p = 1.0
+    if min(map(len, sides)) > 1 and not all(map(is_constant, sides)):
+        test = stats.ttest_ind(*sides, equal_var=False)
+        p, (low, high) = float(test.pvalue), test.confidence_interval()
+    effect, low, high = (_unlogged(result, x) for x in (effect, low, high))
+    return Difference(effect, low, high, p, False, 0, min(map(len, sides)))
 
 
 def _difference(result: Column, first_R: np.ndarray, second_R: np.ndarray) -> np.ndarray:
@@ -165,6 +200,8 @@ def _exchange(
         for side in (0, 1):
             values[side].append(np.concatenate([part[side] for part in parts]))
     difference_R = np.abs(_difference(result, *(np.mean(side, axis=0) for side in values)))
+    if np.isnan(difference_R[0]):
+        return 1.0
     drawn_R = difference_R[1:][~np.isnan(difference_R[1:])]
     # Sums of the same numbers in another order differ by rounding.
     as_great = drawn_R >= difference_R[0] * (1 - 1e-9)
