@@ -2,10 +2,13 @@
 
 import pytest
 
+from support.configurations import configure
 from xnmt_bench.corpora.planted.natural import COLUMNS, NaturalTwins
-from xnmt_bench.corpora.sentence import Planted
+from xnmt_bench.corpora.sentence import Planted, languages
 from xnmt_bench.corpora.toy import ToyCorpus
+from xnmt_bench.corpora.view import ReversedCorpus
 from xnmt_bench.errors import DataError
+from xnmt_bench.pipeline.job import Job
 
 GOOD = "der Hund schläft,the dog,source,1,target,0,second,f1,s2"
 
@@ -73,3 +76,37 @@ def test_an_empty_file_and_a_missing_column_are_refused(toy, tmp_path):
     (tmp_path / "few.csv").write_text("source,target\nx,y\n")
     with pytest.raises(DataError, match="no column 'a_side'"):
         _ = NaturalTwins(toy, str(tmp_path / "few.csv")).twins
+
+
+def test_over_the_reversed_corpus_the_decisions_stay_as_they_are(toy, tmp_path):
+    decisions = corpus(toy, tmp_path, GOOD)
+    over = decisions.over(ReversedCorpus(toy))
+    assert list(over.sentences("test")) == list(decisions.sentences("test"))
+    assert (over.name, over.twins) == (decisions.name, decisions.twins)
+    assert (over.target_language, over.source_language) == languages(toy)
+    turned = [(s.target, s.source) for s in over.sentences("train")]
+    assert turned == [(s.source, s.target) for s in toy.sentences("train")]
+    assert all(s.gold.planted for s in over.sentences("train"))
+
+
+def test_a_job_reverses_the_corpus_and_not_the_decisions(toy, tmp_path):
+    write_split(toy, tmp_path)
+    twins = corpus(toy, tmp_path, GOOD)
+    options = f"corpus.data={tmp_path}", f"corpus.twins={tmp_path / 'twins.csv'}"
+    straight, turned = (
+        Job(configure("experiment=natural_twins", *options, f"corpus.reversed={reverse}")).corpus
+        for reverse in ("false", "true")
+    )
+    assert list(turned.sentences("test")) == list(straight.sentences("test"))
+    assert list(turned.sentences("test")) == list(twins.sentences("test"))
+    assert turned.twins == ("f1", "s2") and turned.source_language == "en"
+    pairs = [(s.target, s.source) for s in turned.sentences("train")]
+    assert pairs == [(s.source, s.target) for s in straight.sentences("train")]
+
+
+def write_split(toy, folder):
+    """The training split as files."""
+    for side in ("source", "target"):
+        lines = [f"{getattr(s, side)}\n" for s in toy.sentences("train")]
+        path = folder / f"train.{'de' if side == 'source' else 'en'}"
+        path.write_text("".join(lines), encoding="utf-8")

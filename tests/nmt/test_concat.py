@@ -26,6 +26,7 @@ from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
 from xnmt_bench.metrics.fidelity.hit import hit_at_k
+from xnmt_bench.nmt import decoding
 from xnmt_bench.nmt.batch import Batch, segments
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.loading import build_model
@@ -260,6 +261,22 @@ def test_a_forced_prefix_is_gone_on_from(concat):
             logits[[PAD, BOS]] = -torch.inf
             ids.append(int(logits.argmax()))
         assert ids == output
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_the_limit_of_a_translation_is_that_of_the_current_sentence(concat, monkeypatch, beam):
+    """A context may be many times as long as the sentence that is translated."""
+    log_probability_of = decoding._log_probability
+
+    def never_end(*asked):
+        log_p_RV = log_probability_of(*asked)
+        log_p_RV[:, EOS] = -torch.inf
+        return log_p_RV
+
+    monkeypatch.setattr(decoding, "_log_probability", never_end)
+    sources = [[20, 21, 22, 23, SEPARATOR, 24, EOS], [25, 26, EOS], [25, EOS, 27, 28, 29]]
+    outputs = translate(concat.system.model, sources, beam)
+    assert [*map(len, outputs)] == [2 * 2 + 10, 2 * 3 + 10, 2 * 2 + 10]
 
 
 def test_documents_are_translated_in_order_with_their_own_translations(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD
+from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, PAD, current_span
 from xnmt_bench.device import device_of, keeps_in_cache
 from xnmt_bench.nmt.base import NMTModel, Reader
 from xnmt_bench.nmt.batch import Encoding, Ids, Layout, pad, segments
@@ -33,7 +33,7 @@ def translate(
 
     Returns:
         The best target ids of each sentence, closed by EOS unless the length limit cut them:
-        twice the source and 10 more, or what the model can read.
+        `length_limit`, or what the model can read.
     """
     device = device_of(model)
     source_BS = pad(sources, device)
@@ -44,12 +44,28 @@ def translate(
     layout = Layout(segments(source_BS), one_BT, model.draft(source_BS))
     encoding = model.encode(model.embed_source(source_BS), layout)
     padded = len({len(ids) for ids in prefixes}) > 1
-    return translate_encoded(model, encoding, inputs_RT, beam, padded)
+    return translate_encoded(
+        model, encoding, inputs_RT, [*map(length_limit, sources)], beam, padded
+    )
+
+
+def length_limit(source: Ids) -> int:
+    """Return how many ids a translation may have: twice the current sentence's, and 10 more.
+
+    It bounds what a translation without an end can cost.
+    """
+    start, end = current_span(source)
+    return 2 * (end - start) + 10
 
 
 @torch.no_grad()
 def translate_encoded(
-    model: NMTModel, encoding: Encoding, inputs_RT: Tensor, beam: int = 1, padded: bool = False
+    model: NMTModel,
+    encoding: Encoding,
+    inputs_RT: Tensor,
+    limits: Sequence[int],
+    beam: int = 1,
+    padded: bool = False,
 ) -> list[list[int]]:
     """Translate encoded sentences.
 
@@ -57,24 +73,26 @@ def translate_encoded(
         model: the system.
         encoding: of the sentences; its decoder inputs are not read.
         inputs_RT: what the decoder reads first, BOS and a prefix of the translation.
+        limits: ids that each translation may have.
         beam: hypotheses kept; 1 is greedy.
         padded: whether the rows of the inputs have unlike lengths.
 
     Returns:
         As `translate`.
     """
-    # The limit bounds what a translation without an end can cost.
-    limits = 2 * encoding.mask_BS.sum(1) + 10
-    if model.longest_target is not None:
-        prefix_R = (inputs_RT != PAD).sum(1) - 1  # BOS is not of it
+    if (longest := model.longest_target) is not None:
+        prefixes = ((inputs_RT != PAD).sum(1) - 1).tolist()  # BOS is not of it
         # A prefix that leaves no room for a word is refused where the model reads it.
-        limits = torch.minimum(limits, model.longest_target - prefix_R).clamp(min=1)
+        limits = [
+            max(1, min(limit, longest - prefix))
+            for limit, prefix in zip(limits, prefixes, strict=True)
+        ]
     reader = model.reader(encoding)
     if padded and not reader.reads_padding:
         reader = Reader(model, encoding)
     if beam == 1:
-        return _search_greedily(model, reader, inputs_RT, limits.tolist())
-    return _search(model, reader, inputs_RT, limits.tolist(), beam)
+        return _search_greedily(model, reader, inputs_RT, limits)
+    return _search(model, reader, inputs_RT, limits, beam)
 
 
 def warn_of_unended(translations: Sequence[Ids]) -> None:
@@ -93,7 +111,7 @@ def warn_of_unended(translations: Sequence[Ids]) -> None:
 
 
 def _search_greedily(
-    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int]
+    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: Sequence[int]
 ) -> list[list[int]]:
     """Write the most probable word each time; a sentence that has ended leaves with the next look.
 
@@ -138,7 +156,7 @@ def _log_probability(model: NMTModel, reader: Reader, inputs_RT: Tensor) -> Tens
 
 
 def _search(
-    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: list[int], beam: int
+    model: NMTModel, reader: Reader, inputs_RT: Tensor, limits: Sequence[int], beam: int
 ) -> list[list[int]]:
     """Keep `beam` open hypotheses a sentence; a finished sentence leaves the batch."""
     device, open_sentences = inputs_RT.device, list(range(len(limits)))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from omegaconf import DictConfig
 
 from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.planted.natural import NaturalTwins
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
 from xnmt_bench.corpora.view import CorpusView, ReversedCorpus
 from xnmt_bench.device import Room, check_precision, find_device
@@ -125,8 +126,13 @@ class Job(Lazy):
         corpus: Corpus = instantiate(
             f"corpus {settings.name!r}", {"name": settings.name} | settings.node | changes
         )
+        if not reverse:
+            return corpus
+        # Chosen decisions stand in the direction of the systems that chose them.
+        if isinstance(corpus, NaturalTwins):
+            return corpus.over(ReversedCorpus(corpus.corpus))
         # Wrapped last, so that the corpus itself knows nothing of directions.
-        return ReversedCorpus(corpus) if reverse else corpus
+        return ReversedCorpus(corpus)
 
     @cached_property
     def system(self) -> System:

@@ -16,13 +16,13 @@ import numpy as np
 from xnmt_bench.corpora.passage import concatenated
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, languages
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit, SideWriter
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied, current_span
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR, Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.engine import make_shards
 from xnmt_bench.errors import StoreError, XnmtError
 from xnmt_bench.lazy import Lazy
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.nmt.decoding import translate, warn_of_unended
+from xnmt_bench.nmt.decoding import length_limit, translate, warn_of_unended
 from xnmt_bench.nmt.passages import SEARCHED
 from xnmt_bench.pipeline.system import System
 from xnmt_bench.pipeline.texts import Texts, name_sentences
@@ -98,7 +98,7 @@ class Translations(Lazy):
         return self._store.stage(
             "translation",
             work,
-            version=8,
+            version=9,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,
             encoded=self.texts.encoded[name],
@@ -176,8 +176,8 @@ class Translations(Lazy):
     ) -> int:
         """Return how many of the own translations before a translation the system reads.
 
-        A context that is longer than the system reads loses its farthest sentences, so that twice
-        the source's ids and 10 more have room.
+        A context that is longer than the system reads loses its farthest sentences, so that a
+        translation up to its limit has room.
 
         Args:
             name: the split.
@@ -185,8 +185,7 @@ class Translations(Lazy):
             before: ids of the translations of its context, without EOS, the nearest last.
             length: ids of its translation with EOS, once they are known.
         """
-        start, end = current_span(self.texts.drawn(name).source[index])
-        room = self._longest - max(2 * (end - start) + 10, length)
+        room = self._longest - max(length_limit(self.texts.drawn(name).source[index]), length)
         lengths_N = np.array([len(ids) + 1 for ids in before])  # a separator closes each
         return int((lengths_N[::-1].cumsum() <= room).sum())
 

@@ -105,7 +105,7 @@ class System(Lazy):
     def joint_attention(self) -> bool:
         """Whether its attention is over source and prefix words at once; see `NMTModel`."""
         architecture = self._nmt.architecture
-        if not architecture:  # another toolkit's, of which only the opened model says it
+        if self._nmt.path or not architecture:  # a folder may hold another one than is configured
             return self.model.joint_attention
         return load("architectures", str(architecture)).joint_attention
 

@@ -11,7 +11,7 @@ from xnmt_bench.metrics.student.guided import GuidedBatch, GuidedTransformer, gu
 from xnmt_bench.metrics.student.maps import GuidedBatches, map_of, pad_maps
 from xnmt_bench.metrics.student.stages import translate_and_score
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.decoding import translate, translate_encoded
+from xnmt_bench.nmt.decoding import length_limit, translate, translate_encoded
 from xnmt_bench.nmt.transformer import Transformer
 
 SIZES = {"layers": 2, "heads": 2, "dimension": 16, "feed_forward": 32, "dropout": 0.1}
@@ -148,7 +148,7 @@ def test_a_translation_beyond_its_map_looks_where_eos_does(transformer, transfor
         map_BUS = pad_maps([map_TS], len(source)).double()
         encoding = student.encode_batch(GuidedBatch(**vars(pair), map_BUS=map_BUS))
         first = torch.full((1, 1), BOS)
-        translations.append(translate_encoded(student, encoding, first, 2))
+        translations.append(translate_encoded(student, encoding, first, [length_limit(source)], 2))
     assert translations[0] == translations[1]
     assert len(translations[0][0]) > len(maps)
 

@@ -49,6 +49,10 @@ class NaturalTwins(CorpusView):
         self.name, self._path = name, None if twins is None else Path(twins)
         self.plants = self.plants or twins is not None
 
+    def over(self, corpus: Corpus) -> NaturalTwins:
+        """Return the same decisions over another corpus, such as the wrapped one reversed."""
+        return NaturalTwins(corpus, None if self._path is None else str(self._path), self.name)
+
     @cached_property
     def _decisions(self) -> tuple[tuple[str, str], list[Sentence]]:
         """The fingerprints of both systems, and a sentence for each decision."""

@@ -240,7 +240,7 @@ class Alignments(Lazy):
             return {FORWARD: [link_diagonal(*map(len, pair)) for pair in pairs]}
 
         # No relevance in the recipe: it is the same under every explainer.
-        return self._made("alignment", aligned, kind="diagonal", sentences=len(self.sentences))
+        return self._made("alignment", aligned, kind="diagonal", numbers=self.numbers)
 
     @cached_property
     def eflomal(self) -> Stage:
@@ -253,9 +253,8 @@ class Alignments(Lazy):
         def aligned(folder: Path) -> Mapping[str, Sequence[Links]]:
             return _both(*align(self.sentences, self._job.corpus.sentences("train"), folder))
 
-        recipe = {"sentences": len(self.sentences), "made_by": aligner()}
-        learnt = self._job.corpus.recipe("train")
-        return self._made("eflomal", aligned, learnt=learnt, **recipe)
+        learnt, made_by = self._job.corpus.recipe("train"), aligner()
+        return self._made("eflomal", aligned, learnt=learnt, made_by=made_by, numbers=self.numbers)
 
     # Both stages, `alignment` and `eflomal`, are made here.
     def _made(

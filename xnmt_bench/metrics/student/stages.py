@@ -27,7 +27,7 @@ from xnmt_bench.metrics.student.maps import (
     StoredMaps,
     write_maps,
 )
-from xnmt_bench.nmt.decoding import translate_encoded
+from xnmt_bench.nmt.decoding import length_limit, translate_encoded
 from xnmt_bench.nmt.training_options import NMTTrainingOptions
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.explained import EVALUATED
@@ -264,7 +264,9 @@ def translate_and_score(
         log_p_BT[mask_BT] = log_p.cpu().double()
         log_p_N[indices], steps_N[indices] = log_p_BT.sum(1).numpy(), mask_BT.sum(1).numpy()
         first_R1 = torch.full_like(batch.source_BS[:, :1], BOS)
-        translations = translate_encoded(student, student.encode_batch(batch), first_R1, beam)
+        limits = [length_limit(ids) for ids in batch.source_BS.tolist()]
+        encoding = student.encode_batch(batch)
+        translations = translate_encoded(student, encoding, first_R1, limits, beam)
         for index, ids in zip(indices.tolist(), translations, strict=True):
             # A translation that the limit cut lacks EOS.
             texts[index] = student.target_subwords.decode([i for i in ids if i != EOS])
