@@ -20,10 +20,11 @@ from xnmt_bench.analyses.curves import ByK
 from xnmt_bench.analyses.ranking import Ranking
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.errors import ConfigError
-from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.bootstrap import Draws, weights
 from xnmt_bench.metrics.aer.counts import count_links
 from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
+from xnmt_bench.metrics.fidelity.facets import Facets
 from xnmt_bench.parquet import write_table
 from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.registry import entries
@@ -562,6 +563,26 @@ def test_each_training_has_its_own_kinds(tmp_path):
     row = of["NMT itself", "> 10,000"]
     assert float(row["ppl"]) == pytest.approx(np.mean(frequent))
     assert int(row["decisions"]) == (NUMBERS % 3 == 0).sum() + len(NUMBERS)
+
+
+def test_trainings_whose_kinds_are_of_other_sentences_are_resampled_together():
+    """A sentence that is drawn for one training is drawn for the others."""
+    rng, draws = np.random.default_rng(1), Draws(60, 3)
+    trainings = {
+        name: DecisionScores(np.array(sentences), np.arange(4), rng.normal(-2, 1, 4))
+        for name, sentences in {"first": [5, 5, 6, 7], "second": [6, 7, 7, 9]}.items()
+    }
+    values_R = Facets(60, 3)._resample_perplexity([(s, name) for name, s in trainings.items()])
+    count_RU = np.concatenate([np.ones((1, 4)), *weights(4, draws.samples, draws.seed)])
+    for value, count_U in zip(values_R, count_RU, strict=True):
+        count_of = dict(zip((5, 6, 7, 9), count_U, strict=True))
+        expected = []
+        for scores in trainings.values():
+            count_N = [count_of[sentence] for sentence in scores.sentence_N]
+            if sum(count_N):
+                expected.append(np.exp(-np.average(scores.log_likelihood_N, weights=count_N)))
+        if len(expected) == 2:  # no mean where one training has no decision
+            assert value == pytest.approx(np.mean(expected))
 
 
 def test_facets_without_any_number_are_not_applicable(tmp_path, caplog):

@@ -739,6 +739,11 @@ def test_attention_to_the_source_is_made_into_shares(llama, tmp_path):
     assert job.system.joint_attention
     weighed = job.weighed_sentences()
     assert not weighed.shares
+    # The prompt closes the source, and no EOS of it is read.
+    for sentence in weighed:
+        assert not sentence.source.eos and sentence.target.eos
+        assert sentence.weights_TS.shape == (len(sentence.target), len(sentence.source))
+        assert (sentence.weights_TS.sum(0) > 0).all()
 
 
 @pytest.mark.slow

@@ -55,6 +55,15 @@ def test_the_share_is_what_no_word_gets(workplace, system):
         assert (share_T > 0).all()
 
 
+def test_an_opened_folder_says_what_its_attention_is_over(workplace):
+    """Whichever architecture is configured."""
+    opened = job_of(workplace, "decoder_only", "attention").system.path
+    for configured in ("transformer", "decoder_only"):
+        assert job_of(
+            workplace, configured, "attention", f"nmt.path={opened}"
+        ).system.joint_attention
+
+
 def test_other_shares_and_what_has_none(workplace):
     """Rollout's are of both sides together, in an encoder-decoder too."""
     for system in ("transformer", "decoder_only"):

@@ -368,6 +368,7 @@ class PromptedSubwords(HubSubwords):
     ) -> None:
         super().__init__(tokenizer, side, ids, made_from)
         self._anchor = anchor
+        self.reads_eos = side == "target"  # the source is closed by the prompt's own text
         decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
         self._bytes = isinstance(decoder, ByteLevel)
 

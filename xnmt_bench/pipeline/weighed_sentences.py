@@ -90,7 +90,9 @@ def weigh_sentences(
             raise XnmtError(f"the relevance is of more sentences than {needed}")
         source_ids, target_ids = split.source[index], split.target[index]
         # Metrics on sentences count only the current sentence's words.
-        columns, rows = (slice(*current_span(ids)) for ids in (source_ids, target_ids))
+        (start, end), rows = current_span(source_ids), slice(*current_span(target_ids))
+        # An EOS that is not read has no weight, and would count as a word that the system ignores.
+        columns = slice(start, end if source.reads_eos else end - 1)
         expected = (int(split.number[index]), (len(target_ids) - rows.start, len(source_ids)))
         # Relevance of another scenario has other steps, and would fit in no sentence but by chance.
         if (relevance.number, relevance.source_TS.shape) != expected:

@@ -384,6 +384,12 @@ def test_another_vocabulary_is_not_applicable(transformer):
         next(other.measure(job)).make()
 
 
+def test_a_system_is_no_twin_of_itself(transformer):
+    seed = transformer.settings.nmt.seed
+    with pytest.raises(NotApplicable, match=rf"other_seed={seed} is the first system's seed"):
+        next(NaturalTwins(other_seed=seed).measure(transformer))
+
+
 @pytest.mark.parametrize("options", [{}, {"other_seed": 1, "other_path": "x"}])
 def test_there_is_one_second_system(transformer, options):
     with pytest.raises(NotApplicable, match=r"other_seed or .*other_path names the second system"):

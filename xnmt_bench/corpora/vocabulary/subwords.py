@@ -52,10 +52,12 @@ class Subwords(ABC):
     Attributes:
         markers: ids of markers around the mentions of a cluster; they are pieces of no word.
         in_front: sentences that stand before every text, such as the examples of a prompt.
+        reads_eos: whether its system reads the EOS behind a sentence of this side.
     """
 
     markers: frozenset[int] = frozenset()
     in_front: Sequence[Tied] = ()
+    reads_eos: bool = True
 
     @property
     @abstractmethod

@@ -150,7 +150,7 @@ class Misled(Analysis):
             for by_name in panel.by_pivot(blind=True).values()
             for name, measurements in by_name.items()
         }
-        tables = {n: rows for n, rows in tables.items() if rows and all(c for _, c in rows)}
+        tables = {n: kept for n, rows in tables.items() if (kept := [r for r in rows if r[1]])}
         # Of an explainer that names words of one side, only rows of that side compare with others'.
         sides = {
             n: {side for _, c in of_name for side in c["side"]} for n, of_name in tables.items()

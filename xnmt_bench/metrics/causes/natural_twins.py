@@ -228,7 +228,8 @@ class NaturalTwins(SumMetric):
         """Return the job of the second system.
 
         Raises:
-            NotApplicable: none is configured, or two, or a seed of a system that is opened.
+            NotApplicable: none is configured, or two, a seed of a system that is opened, or the
+                first system's own.
         """
         option = f"metric.{self.name}.other"
         if (self.other_seed is None) == (self.other_path is None):
@@ -237,6 +238,8 @@ class NaturalTwins(SumMetric):
             return job.changed({"nmt": {"path": self.other_path}})
         if job.settings.nmt.path:
             raise NotApplicable(f"{option}_seed: nmt.path is not trained here; give {option}_path")
+        if self.other_seed == job.settings.nmt.seed:
+            raise NotApplicable(f"{option}_seed={self.other_seed} is the first system's seed, too")
         return job.changed({"nmt": {"seed": self.other_seed}})
 
     def _effects(self, job: Job, other: Job) -> list[Stage]:

@@ -35,7 +35,7 @@ from xnmt_bench.nmt.comparing import ALL, Ties, compare, part_order, parts
 from xnmt_bench.options import Text
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
-from xnmt_bench.store import write_atomically
+from xnmt_bench.store import fingerprint, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,7 +154,10 @@ class Contrastive(SumMetric):
         """Return the sets of one name, in the form that is compared."""
         sets = find_sets([name], job.corpus, EVALUATED, self.data, self.exchanged)
         if name == BUILT:  # others may want them too
-            path = job.settings.results_folder / self.name / f"{job.corpus.name}.jsonl"
+            # The content too: another test set may have the same name.
+            digest = fingerprint({"sets": [each.fingerprint for each in sets]})[:6]
+            file_name = f"{job.corpus.name}-{digest}.jsonl"
+            path = job.settings.results_folder / self.name / file_name
             write_atomically(path, to_lines(sets))
             group_count = sum(len(contrastive_set.groups) for contrastive_set in sets)
             log.info(

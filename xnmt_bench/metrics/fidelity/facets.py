@@ -14,10 +14,9 @@ from xnmt_bench.analyses.analysis import Analysis, Result, estimate
 from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.alike import origin
-from xnmt_bench.measuring.bootstrap import Draws, resample
+from xnmt_bench.measuring.bootstrap import Draws, average_systems, resample_ratios
 from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric, TableRow
-from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, log_scale, wrapped
@@ -112,14 +111,14 @@ class Facets(Analysis):
             kind_N = np.concatenate([of_system[facet] for of_system in kinds.values()])
             for category in _ordered(facet, kind_N):
                 for name, seeds in aligned.items():
-                    chosen: dict[str, list[DecisionScores]] = {}
-                    for scores, system in seeds:
-                        chosen_N = kinds[system][facet] == category
-                        if chosen_N.any():
-                            chosen.setdefault(system, []).append(scores.take(chosen_N))
+                    chosen = [
+                        (scores.take(chosen_N), system)
+                        for scores, system in seeds
+                        if (chosen_N := kinds[system][facet] == category).any()
+                    ]
                     if not chosen:
                         continue
-                    numbers = estimate(self._values(panel.metric, chosen))
+                    numbers = estimate(self._resample_perplexity(chosen))
                     yield {
                         **panel.condition,
                         "result": last,
@@ -131,20 +130,16 @@ class Facets(Analysis):
                         **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
                     }
 
-    def _values(
-        self, metric: Metric, by_system: Mapping[str, Sequence[DecisionScores]]
-    ) -> np.ndarray:
-        """Return the mean headline of some decisions, whole and resampled; (1 + R,)."""
+    def _resample_perplexity(self, rows: Sequence[tuple[DecisionScores, str]]) -> np.ndarray:
+        """Return the mean perplexity of some decisions, whole and on each sample; (1 + R,).
 
-        def resampled(s: DecisionScores) -> np.ndarray:
-            sums = {"log_likelihood": s.log_likelihood_N}
-            # Units without a test set: they are resampled here and compared with no other metric.
-            units = Units("", *by_unit(s.sentence_N, **sums))
-            return resample(metric, units, self.draws)[metric.headline.name]
-
-        # The mean of systems, and not of all seeds, as in tables.
-        means = [np.mean([*map(resampled, seeds)], axis=0) for seeds in by_system.values()]
-        return np.asarray(np.mean(means, axis=0))
+        Args:
+            rows: of each seed the decisions, and the system whose they are.
+        """
+        # Trainings decide otherwise, so that a kind may be of other sentences in each.
+        sums = [(s.sentence_N, s.log_likelihood_N, np.ones(len(s.sentence_N))) for s, _ in rows]
+        perplexities = np.exp(-resample_ratios(sums, self.draws))
+        return average_systems([*perplexities], [system for _, system in rows])
 
 
 def _aligned(measurement: Measurement, kinds: Kinds) -> DecisionScores | None:
