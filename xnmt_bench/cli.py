@@ -165,13 +165,10 @@ def prepare(arguments: Sequence[str], conf: Path) -> None:
 def _missing_launcher(arguments: Sequence[str]) -> Iterator[str]:
     """Yield a message where a launcher of submitit is chosen that is not installed."""
     for argument in arguments:
-        if argument in ("launcher=slurm", "launcher=submitit_local"):
-            try:
-                there = find_spec("hydra_plugins.hydra_submitit_launcher")
-            except ModuleNotFoundError:
-                there = None
-            if there is None:
-                yield f"{argument}: submitit is not installed; pip install 'xnmt_bench[slurm]'"
+        chosen = argument in ("launcher=slurm", "launcher=submitit_local")
+        # Hydra's plug-ins share a package, which comes with the launcher of joblib.
+        if chosen and find_spec("hydra_plugins.hydra_submitit_launcher") is None:
+            yield f"{argument}: submitit is not installed; pip install 'xnmt_bench[slurm]'"
 
 
 def _register_plugins(arguments: Sequence[str]) -> None:

@@ -126,19 +126,14 @@ class FoilStep:
                 "it cannot explain one word against another; explain_foil needs that"
             )
         [explanation] = make(foil=self.word)(model, [passage])
-        label, row = explanation.labels[self.step], slice(self.step, self.step + 1)
+        label = explanation.labels[self.step]
         if label == self.piece:
             raise SameChoice(
                 f"explain_foil: the system itself chooses {label!r} there; give another word"
             )
-        prefix_TT = explanation.prefix_TT
-        return replace(
-            explanation,
-            labels=[f"{label} not {explanation.readable([self.piece])[0]}"],
-            probabilities=explanation.probabilities[row],
-            source_TS=explanation.source_TS[row],
-            prefix_TT=None if prefix_TT is None else prefix_TT[row],
-        )
+        other = explanation.readable([self.piece])[0]
+        step = explanation.take(slice(self.step, self.step + 1))
+        return replace(step, labels=[f"{label} not {other}"])
 
 
 def _find_foil(model: NMTModel, passage: Passage, text: str) -> FoilStep:

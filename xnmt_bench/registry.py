@@ -149,6 +149,11 @@ def snake_case(name: str) -> str:
     return re.sub("[- ]", "_", words).lower()
 
 
+def find(kind: str, name: str) -> Any:
+    """Return the class behind a name, as `load` does; None of one that is not installed here."""
+    return load(kind, name) if name in entries(kind) else None
+
+
 def load(kind: str, name: str) -> Any:
     """Return the class behind a name.
 

@@ -67,7 +67,6 @@ def test_a_file_is_configured(tmp_path, kind):
     assert opened.path == tmp_path / "theirs.txt.gz"
     assert (opened.kind, opened.format, opened.name) == (kind, FORMATS[kind], "theirs.txt")
     assert file_job.from_files
-    assert file_job.model_id == ""
     named = job(tmp_path, kind, tmp_path / "theirs.txt", name="another")
     assert named.input_file(kind).name == "another"
 

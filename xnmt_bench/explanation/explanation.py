@@ -70,6 +70,16 @@ class Explanation:
     source_words: list[int] | None = None
     target_words: list[int] | None = None
 
+    def take(self, steps: slice) -> Explanation:
+        """Return the explanation of some steps; the pieces of both sides stay."""
+        return replace(
+            self,
+            labels=self.labels[steps],
+            probabilities=self.probabilities[steps],
+            source_TS=self.source_TS[steps],
+            prefix_TT=None if self.prefix_TT is None else self.prefix_TT[steps],
+        )
+
     def __str__(self) -> str:
         """Return a line for each step: its label, the probability, and the most relevant words.
 

@@ -98,10 +98,6 @@ class Own(RuleProxy):
         return combined
 
 
-def _validation_loss(row: ScoredRow) -> float:
-    return float(row.measurement.facts.of_metric["valid_loss"])
-
-
 def _as_comb(chosen: ScoredRow, name: str) -> ScoredRow:
     """Return a row of the family under the name of the choice."""
     measurement = chosen.measurement

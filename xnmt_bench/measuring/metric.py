@@ -360,12 +360,13 @@ class Metric(ABC):
                 facts["blind"] = explainer.blind
                 if explainer.alters:
                     facts["alters"] = job.explained.alteration
-            model = job.model_id if of_system else ""  # this may train the system
-            if of_system and (lineage := job.lineage):
+            measured = job.system if of_system and not job.from_files else None
+            model = measured.fingerprint if measured else ""  # this may train the system
+            if measured and (lineage := measured.lineage):
                 facts["lineage"] = lineage
-            if of_system and (opened := job.opened):
+            if measured and (opened := measured.opened):
                 facts["opened"] = opened
-            settings = (job.reading if of_system else {}) | self._setting_options
+            settings = (measured.reading if measured else {}) | self._setting_options
             settings |= job.learning_settings if explained else {}
             if system := added.content.get("system"):  # of translations of others
                 settings |= {"explained by": system[:6]}

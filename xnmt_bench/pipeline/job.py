@@ -415,26 +415,6 @@ class Job(Lazy):
             settings["annotation"] = fingerprint(self.corpus.recipe())[:6]
         return settings
 
-    @property
-    def model_id(self) -> str:
-        """The fingerprint of the system that is measured; empty where files replace it."""
-        return "" if self.from_files else self.system.fingerprint
-
-    @property
-    def reading(self) -> dict[str, str]:
-        """Further settings of the measured system; see `System.reading`. Empty for files."""
-        return {} if self.from_files else self.system.reading
-
-    @property
-    def lineage(self) -> dict[str, Any]:
-        """How the measured system was trained; see `read_lineage`. Empty for files."""
-        return {} if self.from_files else self.system.lineage
-
-    @property
-    def opened(self) -> str:
-        """The name that the measured system was opened by; see `System.opened`. Empty for files."""
-        return "" if self.from_files else self.system.opened
-
 
 class TargetsCorpus(CorpusView):
     """A corpus's test set with other targets."""

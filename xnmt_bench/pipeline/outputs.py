@@ -91,13 +91,9 @@ class Translations(Lazy):
         """Return the translations of a split's first sentences; of the test set always of all."""
         # Some metrics want the whole test set, and it shall not be translated a second time.
         count = len(self.texts.split(name)) if name == "test" or sentences is None else sentences
-
-        def work(folder: Path) -> None:
-            self._translate(name, count, folder)
-
         return self._store.stage(
             "translation",
-            work,
+            partial(self._translate, name, count),
             version=9,
             amount=Work(self.system.name, count, "sentences"),
             model=self.system,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import torch
 from matplotlib.figure import Figure
@@ -37,7 +36,7 @@ def terminal_heatmaps(
     longest = min(max(map(cell_len, words)), width // 2)
     room = width - longest - 1
     for start, stop in _folds(explanation.readable(explanation.labels), room):
-        part = _steps(explanation, start, stop)
+        part = explanation.take(slice(start, stop))
         title = name.replace("_", " ") + f", from step {start + 1}" * (start > 0)
         # A table's own title would wrap to its width, which is small where few steps are left.
         yield Group(Text(title, style="table.title"), _terminal_heatmap(part, longest, room, scale))
@@ -115,17 +114,6 @@ def _terminal_heatmap(explanation: Explanation, longest: int, room: int, scale: 
 def _seen(token: str) -> str:
     """Return a piece as shown; a blank that is a piece of its own would look like an empty cell."""
     return "␣" if token in ("▁", " ", "") else token
-
-
-def _steps(explanation: Explanation, start: int, stop: int) -> Explanation:
-    prefix_TT = explanation.prefix_TT
-    return replace(
-        explanation,
-        labels=explanation.labels[start:stop],
-        probabilities=explanation.probabilities[start:stop],
-        source_TS=explanation.source_TS[start:stop],
-        prefix_TT=None if prefix_TT is None else prefix_TT[start:stop],
-    )
 
 
 def _cell(value: float) -> Text:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 class Tracker:
     """What every tracker answers; a job is tracked from `with` to its end, good or bad."""
 
+    _logger: Any
+
     def start(self, job_type: str, group: str, folder: Path, config: Mapping[str, Any]) -> Self:
         """Say which job begins.
 
@@ -37,8 +39,9 @@ class Tracker:
         raise NotImplementedError
 
     def lightning(self) -> Logger:
-        """Return a logger for Lightning."""
-        raise NotImplementedError
+        """Return the logger for Lightning; the trainings of a job share it."""
+        logger: Logger = self._logger
+        return logger
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Log a table."""
@@ -67,10 +70,6 @@ class CsvTracker(Tracker):
         # Nothing is made yet: most jobs train nothing, and an empty log would look like a lost one.
         self._folder = folder
         return self
-
-    def lightning(self) -> Logger:
-        """Return Lightning's CSV logger; the trainings of a job share its file."""
-        return self._logger
 
     @cached_property
     def _logger(self) -> Logger:
@@ -117,10 +116,6 @@ class WandbTracker(Tracker):
         elif mode == "online":
             log.info("W&B: %s", self._run.url)
         return self
-
-    def lightning(self) -> Logger:
-        """Return Lightning's W&B logger on this run."""
-        return self._logger
 
     @cached_property
     def _logger(self) -> Logger:
@@ -193,10 +188,6 @@ class MlflowTracker(Tracker):
         self._logger.log_hyperparams(dict(config))
         return self
 
-    def lightning(self) -> Logger:
-        """Return Lightning's logger on this run."""
-        return self._logger
-
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Log a table as CSV."""
         text = to_csv([dict(row) for row in rows], columns)
@@ -241,10 +232,6 @@ class TensorBoardTracker(Tracker):
         self._logger = TensorBoardLogger(self.folder, group, version)
         self._logger.experiment.add_text("configuration", _code(json.dumps(config, indent=1)))
         return self
-
-    def lightning(self) -> Logger:
-        """Return Lightning's logger on this run."""
-        return self._logger
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Log a table as text."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.errors import XnmtError
+from xnmt_bench.errors import XnmtError, import_extra
 from xnmt_bench.options import Count, Text
 from xnmt_bench.resolvers.base import Clusters, Resolver, character_starts, clusters_of_words
 
@@ -36,13 +35,7 @@ class FastCoref(Resolver):
         device: Text = "cpu",
         sentences: Count = 1000,
     ) -> None:
-        try:
-            # Imported here and by its name, since the package is optional.
-            package: Any = import_module("fastcoref")
-        except ImportError:
-            raise XnmtError(
-                "resolver 'fastcoref' needs a package: pip install 'xnmt_bench[fastcoref]'"
-            ) from None
+        package = import_extra("fastcoref", "fastcoref")
         try:
             self._model = getattr(package, CLASSES[model])(device=device)
         except (OSError, RuntimeError, ValueError) as error:  # no network, no such device

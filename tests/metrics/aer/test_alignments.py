@@ -135,7 +135,7 @@ def test_a_system_of_the_other_direction_adds_symmetrisations(workplace, tmp_pat
         p.keys["alignment"]: p for p in AER(reverse=str(there_job.system.path)).measure(here_job)
     }
     settings = rows["backward"].make().settings
-    assert settings["reverse system"] == there_job.lineage["family"][:6]
+    assert settings["reverse system"] == there_job.system.lineage["family"][:6]
     assert "reverse system" not in rows["forward"].make().settings
     # In its own direction the other system is judged by the same words.
     straight, turned = counts(there.explained), counts(artefact, "backward")

@@ -188,7 +188,7 @@ def test_a_row_of_people_is_of_the_system_whose_relevance_is_asked(transformer):
     """Another system in the same results has a row of people of its own."""
     metric = Consistency(suite="chains", links="explainer", relevance=True)
     system_row, people = (planned.identify() for planned in metric.measure(transformer))
-    assert (system_row.model, people.model) == (transformer.model_id, "")
+    assert (system_row.model, people.model) == (transformer.system.fingerprint, "")
     assert people.content["system"] == transformer.system.fingerprint
     name = f"{transformer.explained.name} of {transformer.system.name}"
     assert (people.columns["explainer"], people.columns["links"]) == (name, name)

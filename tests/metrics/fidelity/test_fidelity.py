@@ -287,11 +287,11 @@ def test_a_seed_of_an_explainer_that_is_not_the_jobs_is_in_its_name(workplace):
 def test_training_is_seeded(transformer, tmp_path):
     torch.manual_seed(99)
     again = Job(configure(*_changes(transformer)))
-    assert again.model_id == transformer.model_id
+    assert again.system.fingerprint == transformer.system.fingerprint
     small = ["corpus.train=300", "corpus.valid=30", "corpus.test=30", "nmt.training.max_epochs=1"]
     models = set()
     for seed in (1, 2):  # of the process, which decides nothing
         torch.manual_seed(seed)
         store = f"store={tmp_path}/{seed}"
-        models.add(Job(configure(*overrides("transformer"), *small, store)).model_id)
+        models.add(Job(configure(*overrides("transformer"), *small, store)).system.fingerprint)
     assert len(models) == 1

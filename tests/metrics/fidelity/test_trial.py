@@ -223,7 +223,7 @@ def twins(workplace):
 
 def test_a_system_learns_from_text_of_its_own(twins, unmade):
     assert twins.system.name == "transformer on hides=cue"
-    assert twins.lineage["learnt"] == {"hides": "cue"}
+    assert twins.system.lineage["learnt"] == {"hides": "cue"}
     clean = twins.changed({"nmt": {"corpus": None}})
     unmade("nmt")
     assert clean.system.trained.fingerprint != twins.system.trained.fingerprint

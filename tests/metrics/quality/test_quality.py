@@ -88,7 +88,7 @@ def test_quality_is_that_of_the_translations(system):
     [planned] = Quality().measure(system)
     assert (planned.keys["nmt"], planned.identify().model) == (
         system.settings.nmt.name,
-        system.model_id,
+        system.system.fingerprint,
     )
     evidence = planned.make()
     outputs = system.outputs()

@@ -204,10 +204,10 @@ class Alignments(Lazy):
     @property
     def reverse_family(self) -> str:
         """What trainings of the system of the other direction share; empty without one."""
-        if self._backward is None:
+        if self._backward is None or self._backward._job.from_files:
             return ""
-        job = self._backward._job
-        return str((job.lineage or {}).get("family") or job.model_id)
+        system = self._backward._job.system
+        return str(system.lineage.get("family") or system.fingerprint)
 
     def stages(self, kind: str) -> list[Stage]:
         """Return the stage of a kind of links: `explained`, `diagonal` or `eflomal`."""

@@ -415,8 +415,9 @@ class Confidence(Metric):
         for (m, path), name in zip(readable, row_names, strict=True):
             dump = JsonLines(path)
             # The file streams; no index is kept for one sentence.
-            sentence = next((w for w in dump if _is(w, self.show)), None)
-            if not isinstance(sentence, Weighed):
+            readable_sentences = (w for w in dump if isinstance(w, Weighed))
+            sentence = next((w for w in readable_sentences if w.number == self.show), None)
+            if sentence is None:
                 log.warning("%s: no sentence %d", m.identity["nmt"], self.show)
                 continue
             table = read_table(m.file("sentences")).to_pylist()
@@ -439,10 +440,6 @@ def _reading_of(measurement: Measurement) -> Reading:
     definition, eos, unit = (measurement.identity[key] for key in ("definition", "eos", "unit"))
     unread = measurement.facts.of_metric["unread_eos"]
     return Reading(definition, eos, unit, shares=True, languages=("", ""), unread_eos=unread)
-
-
-def _is(sentence: Weighed | DataError, number: int) -> bool:
-    return isinstance(sentence, Weighed) and sentence.number == number
 
 
 def _files(measurements: Sequence[Measurement], name: str) -> Iterator[tuple[Measurement, Path]]:

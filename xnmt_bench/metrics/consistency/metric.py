@@ -442,15 +442,10 @@ class Consistency(SumMetric):
             made_further["relevance"] = weighed_sentences.fingerprint
         columns = statistics(items, judged, resolved, pointings, forms)
         units = self._units(translation_set, columns, np.array([item.sentence for item in items]))
-
-        def work(folder: Path) -> dict[str, Any]:
-            # Stored with the sums: the page and the sheets show each pronoun.
-            write_judged(suite, items, translations, judged, folder)
-            return {}
-
+        # Stored with the sums: the page and the sheets show each pronoun.
         artefact = job.store.stage(
             "consistency_judged",
-            work,
+            partial(write_judged, suite, items, translations, judged),
             version=4,
             cheap=True,
             morphology=type(morphology).__name__,
@@ -459,14 +454,9 @@ class Consistency(SumMetric):
         )
         files = {JUDGED: artefact.path / FILE}
         if self.relevance:
-
-            def write_relevance(folder: Path) -> dict[str, Any]:
-                write_entity_relevance(weights, items, judged, folder)
-                return {}
-
             relevance_artefact = job.store.stage(
                 "consistency_relevance",
-                write_relevance,
+                partial(write_entity_relevance, weights, items, judged),
                 version=2,
                 cheap=True,
                 judged=artefact,

@@ -129,7 +129,8 @@ class ContextUse(SumMetric):
         further = None if of_corpus else partial(further_of_suite, job, examples)
         for row in dict.fromkeys(replace(c, draw=0) for c in comparisons):
             chosen = [n for n, c in enumerate(comparisons) if replace(c, draw=0) == row]
-            for part in (ALL, *list_tags(examples)):
+            tags = sorted({tag for example in examples.examples for tag in example.tags})
+            for part in (ALL, *tags):
                 yield self.plan(
                     job,
                     partial(self._evidence, job, examples, table, chosen, part, row.against),
@@ -179,11 +180,6 @@ class ContextUse(SumMetric):
     def notes(self, scored: Sequence[ScoredRow]) -> list[str]:
         """Return which systems read no context, and what was left out."""
         return note_examples(scored)
-
-
-def list_tags(examples: ExampleSet) -> list[str]:
-    """Return the tags of words, in alphabetical order."""
-    return sorted({tag for example in examples.examples for tag in example.tags})
 
 
 def sum_by_unit(

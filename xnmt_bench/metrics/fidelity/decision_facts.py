@@ -157,12 +157,6 @@ class TestDecisions:
         facts = self._job.store.stage("density", work, version=1, rules=training).facts
         return Density(facts["rules"], facts["unique"], tuple(facts["bins"]))
 
-    @property
-    def capped(self) -> bool:
-        """Whether the system was trained here and its training ended at the cap of epochs."""
-        system = self._job.system
-        return not self._job.settings.nmt.path and bool(system.trained.facts.get("capped"))
-
     @cached_property
     def doubts(self) -> list[str]:
         """Why numbers on the system's decisions mean little; empty for the usual system."""

@@ -25,7 +25,7 @@ from xnmt_bench.measuring.alike import same_decisions
 from xnmt_bench.measuring.measurement import SETTINGS, ScoredRow
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
-from xnmt_bench.registry import entries, load
+from xnmt_bench.registry import find
 from xnmt_bench.report.panels import Panel, ends
 from xnmt_bench.rules.extract import TEACHER_FORCING
 
@@ -182,7 +182,7 @@ def _tau(items: Mapping[str, Item]) -> TableRow:
     plain: dict[str, str] = {}
     for name in sorted(items):
         plain.setdefault(name.partition("[")[0], name)
-    for name in [n for n in plain if getattr(_explainer(n), "for_testing_judges", False)]:
+    for name in [n for n in plain if getattr(find("explainers", n), "for_testing_judges", False)]:
         del plain[name]
     chosen = [items[name] for name in plain.values()]
     number = float("nan")
@@ -192,11 +192,6 @@ def _tau(items: Mapping[str, Item]) -> TableRow:
         causes = [item.causes[0][0] for item in chosen]
         number = float(stats.kendalltau([-item.score for item in chosen], causes).statistic)
     return {"tau": number, "explainers": len(chosen)}
-
-
-def _explainer(name: str) -> type | None:
-    """Return the class of an explainer; None of one that is not installed here."""
-    return load("explainers", name) if name in entries("explainers") else None
 
 
 def _score(panel: Panel, judge: str, name: str, column: str) -> float | None:

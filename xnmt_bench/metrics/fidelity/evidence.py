@@ -83,7 +83,7 @@ def reference_evidence(reference: Judge, decisions: TestDecisions, browsed: int)
     evidence = sum_predictions(reference, decisions, {}, of_rules=False)
     facts, files = evidence.facts | reference.facts(), dict(evidence.files)
     if reference.name == "nmt":  # one row a scenario, since it is the same under every explainer
-        facts |= {"doubts": decisions.doubts, "capped": decisions.capped}
+        facts |= {"doubts": decisions.doubts, "capped": decisions.rules.system.capped}
         # Kinds are of the decisions, so the system's own row holds them once for all.
         files["facets"] = decisions.facets.path / FACETS_FILE
         files["sample"] = decisions.sample(browsed).path / SAMPLE_FILE

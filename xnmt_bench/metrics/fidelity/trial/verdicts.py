@@ -9,12 +9,11 @@ import numpy as np
 from xnmt_bench.analyses.analysis import Result
 from xnmt_bench.analyses.tables import beside, if_known, lines_of, listed, varying_words, written
 from xnmt_bench.corpora.planted.twins import CLOSINGS, OPENINGS, SLOTS
-from xnmt_bench.judges import Judge
 from xnmt_bench.judges.judge import JUDGING_SECONDS, LEARNING_PASSES, LEARNING_SECONDS
 from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.trial.cases import Case, title_phrases
 from xnmt_bench.metrics.fidelity.trial.figure import ALL
-from xnmt_bench.registry import entries, load
+from xnmt_bench.registry import find
 
 COSTS = (LEARNING_PASSES, LEARNING_SECONDS, JUDGING_SECONDS)
 # Log Q of a guess among the marks of a slot.
@@ -34,7 +33,7 @@ NOTE = (
 def costs_of(case: Case) -> TableRow:
     """Return the columns that say what a judge costs; NaN for what its rows do not say."""
     costs: TableRow = {name: case.mean_fact(name) for name in COSTS}
-    if (judge := _judge(case.judge_name)) and judge.learns_from == "nothing":
+    if (judge := find("judges", case.judge_name)) and judge.learns_from == "nothing":
         costs |= {LEARNING_PASSES: 0.0, LEARNING_SECONDS: 0.0}
     return costs
 
@@ -80,7 +79,7 @@ def judges_on_trial(rows: Sequence[TableRow], condition: Sequence[str]) -> Resul
         if ALL in of_slots:
             row = of_slots[ALL]
             verdict, text = say(row, {slot: r for slot, r in of_slots.items() if slot != ALL})
-            judge = _judge(row["judge_name"])
+            judge = find("judges", row["judge_name"])
             cannot_see = judge.cannot_see if judge else ""
             # Once for each judge, of all texts that it learns from.
             if cannot_see and all(row["heading"] != earlier["heading"] for earlier in judged):
@@ -108,8 +107,3 @@ def judges_on_trial(rows: Sequence[TableRow], condition: Sequence[str]) -> Resul
     )
     measured = ("verdict", "text", "cannot_see", *COSTS)
     return Result(judged, condition, measured, summary)
-
-
-def _judge(name: str) -> type[Judge] | None:
-    """Return the class of a judge; None of one that is not installed here."""
-    return load("judges", name) if name in entries("judges") else None
