@@ -4,11 +4,12 @@ import pytest
 
 from xnmt_bench.corpora.formats.annotated import AnnotatedCorpus
 from xnmt_bench.corpora.gold import GoldCorpus
+from xnmt_bench.corpora.passage import Context, Passage
+from xnmt_bench.corpora.passages import PassageCorpus
 from xnmt_bench.corpora.suites.consistency.corpus import SuiteCorpus
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.view import ReversedCorpus
-from xnmt_bench.metrics.antecedent.weights import PassageCorpus
 from xnmt_bench.nmt.context.divided import DividedCorpus
 from xnmt_bench.pipeline.job import TargetsCorpus
 
@@ -41,7 +42,7 @@ def views(corpus, tmp_path):
         "reversed": ReversedCorpus(corpus),
         "divided": DividedCorpus(corpus, "middle"),
         "targets": TargetsCorpus(corpus, ["x"] * 4),
-        "passages": PassageCorpus(corpus, []),
+        "passages": PassageCorpus(corpus, [], Context()),
         "gold": GoldCorpus(corpus, [], tmp_path / "links"),
         "suite": SuiteCorpus(Suite.of("suite", ["a"], []), corpus),
         "annotated.csv": AnnotatedCorpus(path, corpus),
@@ -72,3 +73,21 @@ def test_counts(views):
     for name, view in views.items():
         if name != "gold":  # which counts its own training pairs as well
             assert list(view.counts()) == ([] if name in OTHERS else ["counted"]), name
+
+
+@pytest.mark.parametrize(
+    ("target", "read"),
+    [
+        (True, [[("b", "y"), ("c", "z")], [("e", "w")]]),
+        # Empty targets, since none is read, and a set need not have any.
+        (False, [[("a", ""), ("b", ""), ("c", "z")], [("d", ""), ("e", "w")]]),
+    ],
+)
+def test_passages_have_the_context_of_the_sides_that_are_read(corpus, target, read):
+    passages = [Passage("c", "z", ["a", "b"], ["y"]), Passage("e", "w", ["d"])]
+    view = PassageCorpus(corpus, passages, Context(2, target=target))
+    documents: dict[str, list] = {}
+    for sentence in view.sentences("test"):
+        documents.setdefault(sentence.document, []).append((sentence.source, sentence.target))
+    assert [*documents.values()] == read == view.documents
+    assert view.translated == target

@@ -107,6 +107,23 @@ def test_the_decision_and_the_antecedent_are_found(discourse_job):
         assert placed.segment == 3 - group.distance
 
 
+def test_a_system_that_reads_only_the_source_needs_no_target_context(workplace):
+    changes = ["nmt=concat", "nmt.context.target=false", "corpus.train=300", "explainer=attention",
+               "nmt.training.max_epochs=1", f"store={workplace}/store"]  # fmt: skip
+    job = Job(configure(*DISCOURSE, *changes))
+    pronouns = job.corpus.contrastive("test")[2]
+    bare = [
+        replace(group, variants=[replace(variant, context=()) for variant in group.variants])
+        for group in pronouns.groups
+    ]
+    weights = AntecedentWeights(job, replace(pronouns, groups=bare))
+    assert len(weights.placed) == 45
+    for placed in weights.placed:
+        assert placed.segment == 3 - bare[placed.group].distance
+    values = [weight for _, weight in weights.weights()]
+    assert len(values) == 45 and 0 <= min(values) < max(values) <= 1
+
+
 def test_it_is_measured_of_each_part(discourse_job, tmp_path):
     metric = AntecedentWeight()
     rows = {}

@@ -46,7 +46,7 @@ class AntecedentWeights:
     def __init__(self, job: Job, contrastive_set: ContrastiveSet) -> None:
         self._job, self.groups = job, contrastive_set.groups
         true = [group.passages()[group.true] for group in contrastive_set.groups]
-        self.corpus = PassageCorpus(job.corpus, true)
+        self.corpus = PassageCorpus(job.corpus, true, job.system.context)
 
     @cached_property
     def texts(self) -> Texts:
@@ -62,8 +62,8 @@ class AntecedentWeights:
         for index, number in enumerate(numbers):
             document = int(sentences[number].document)
             group, before = self.groups[document], sentences[number].position
-            count = min(len(group.source_context), len(group.variants[group.true].context))
-            if group.antecedent is None or before != count:
+            context = self.corpus.documents[document][:-1]
+            if group.antecedent is None or before != len(context):
                 continue  # a sentence of the context
             segment = self.texts.depth(EVALUATED, index) - group.antecedent.distance
             # A sentence that is too long is in no context, and others move up.

@@ -73,7 +73,7 @@ class SensitiveWords:
     def __init__(self, job: Job, examples: ExampleSet) -> None:
         self.job, self.examples = job, examples
         passages = [example.passage for example in examples.examples]
-        self.corpus = PassageCorpus(job.corpus, passages)
+        self.corpus = PassageCorpus(job.corpus, passages, job.system.context)
 
     @cached_property
     def texts(self) -> Texts:
