@@ -161,7 +161,8 @@ class JointBootstrap:
     Args:
         metrics: the metric of each.
         rows: of each, the measurements of its seeds; their values are averaged, within each of
-            several systems first, as tables do.
+            several systems first, as tables do. Where all share systems, those of others are left
+            out: how good a system is would count as a difference.
         draws: how often and from which seed.
 
     Attributes:
@@ -171,6 +172,8 @@ class JointBootstrap:
     def __init__(
         self, metrics: Sequence[Metric], rows: Sequence[Sequence[Measurement]], draws: Draws
     ) -> None:
+        if shared := frozenset.intersection(*(frozenset(m.model for m in r) for r in rows)):
+            rows = [[m for m in seeds if m.model in shared] for seeds in rows]
         loaded = [[m.units() for m in seeds] for seeds in rows]
         self._draws, self._metrics = draws, metrics
         self._systems = [[m.model for m in seeds] for seeds in rows]

@@ -67,10 +67,7 @@ def compare(
     if len(shared) > 1:
         pairs = [(by_first[system], by_second[system]) for system in shared]
         return _compare_systems(metric, result, pairs)
-    if shared:
-        [system] = shared
-        first, second = by_first[system], by_second[system]
-    elif min(len(by_first), len(by_second)) > 1:
+    if not shared and min(len(by_first), len(by_second)) > 1:
         return _compare_trainings(metric, result, [*by_first.values()], [*by_second.values()])
     together = JointBootstrap([metric, metric], [first, second], draws)
     difference_R = _difference(result, *together.values(result.name))
