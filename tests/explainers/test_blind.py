@@ -9,10 +9,11 @@ import torch
 from support.configurations import configure, overrides
 from support.systems import batch_of
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.vocabulary.subwords import EOS
+from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.explainers.lexicon import Lexicon
+from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import entries, load_explainer
 from xnmt_bench.rules.topk import top_k
@@ -50,6 +51,31 @@ def test_uniform_rules_are_the_first_words(transformer):
         assert chosen_K.tolist() == np.flatnonzero(words_S)[:2].tolist()
     prefix_TT = relevance.prefix_BTT[0].numpy()
     assert [int((row == 1).sum()) for row in prefix_TT[:3]] == [0, 1, 2]
+
+
+def test_the_nearest_word_is_one_of_the_current_sentence():
+    """Whatever stands around it: a context on one side or both, following sentences."""
+    alone = [[20, 21, 22, EOS], [30, 31, EOS]]
+    nearest = load_explainer("nearest")
+    expected_TS = nearest.relevance(None, Batch.collate([alone])).source_BTS[0]
+    before, behind = [*range(40, 52), SEPARATOR], [60, 61, 62, EOS]
+    for source_before, target_before, following in ((before, [], []), (before, before[:4], behind)):
+        target_before = [*target_before, *[SEPARATOR] * bool(target_before)]
+        pair = [*source_before, *alone[0], *following], [*target_before, *alone[1]]
+        batch = Batch.collate([pair, ([20, EOS], [30, EOS])])  # which pads neither side here
+        source_TS = nearest.relevance(None, batch).source_BTS[0, len(target_before) :]
+        start = len(source_before)
+        torch.testing.assert_close(source_TS[:, start : start + 4], expected_TS)
+        for step, score_S in enumerate(source_TS):
+            assert start <= int(score_S.argmax()) < start + 4, step
+
+
+def test_words_of_a_context_are_counted_once():
+    sentences = [[7, EOS], [7, SEPARATOR, 8, EOS], [7, SEPARATOR, 8, SEPARATOR, 9, 9, EOS, 8, EOS]]
+    side = EncodedSide.of(sentences)
+    learnt = load_explainer("rarest").prepare(EncodedSplit(side, side, np.arange(3)))
+    for count_V in learnt.values():
+        assert count_V[[7, 8, 9, SEPARATOR]].tolist() == [1, 1, 2, 0]
 
 
 def test_rare_words_come_first(transformer):

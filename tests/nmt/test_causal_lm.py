@@ -20,7 +20,7 @@ from support.model_checks import (
 )
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, NO_WORD, PAD, UNK, WORDS
-from xnmt_bench.errors import DataError, XnmtError
+from xnmt_bench.errors import DataError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.batch import Batch
 from xnmt_bench.nmt.causal_lm import open_causal_lm, stack_of
@@ -29,6 +29,7 @@ from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.opening import find_family
 from xnmt_bench.nmt.prompted_text import Template, read_examples
 from xnmt_bench.nmt.scoring import log_probability
+from xnmt_bench.nmt.switched import SwitchedOff, allows
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.registry import load_explainer
 
@@ -374,6 +375,10 @@ def test_an_end_of_text_that_is_the_unknown_word_too_may_end_a_target(tmp_path, 
         model = open_causal_lm(str(tmp_path / "m"), TEMPLATE.rstrip("\n") + stop, EXAMPLES)
         ids = model.target_subwords.ids
         assert UNK in ids.unpredictable
+        batch = Batch.collate([([20, 21, EOS], [22, EOS])])
+        with pytest.raises(NotApplicable, match="removal=unk: this model has no unknown word"):
+            SwitchedOff(model, batch, "unk")
+        assert not allows(model, "unk") and allows(model, "mean")
         assert model.tokenizer.eos_token_id + WORDS in ids.unpredictable
         assert (model.their_ids[EOS] == model.tokenizer.eos_token_id) == (stop == "<eos>")
 

@@ -4,6 +4,7 @@ The fixtures were trained and recorded by `make fairseq`.
 """
 
 import argparse
+import codecs
 import shutil
 import subprocess
 import sys
@@ -311,6 +312,15 @@ def test_older_checkpoints_say_the_same_otherwise(tmp_path):
     batch = Batch.collate([([7, 8, EOS], [9, 10, 11, EOS])])
     assert torch.equal(old(batch), new(batch))
     assert old.fingerprint != new.fingerprint
+
+
+def test_codes_behind_a_byte_order_mark_cut_alike(tmp_path):
+    """Their first line names the version, which decides how a word's end is written."""
+    codes = FIXTURES / "transformer" / "codes"
+    (tmp_path / "marked").write_bytes(codecs.BOM_UTF8 + codes.read_bytes())
+    sentences = [s.source for s in ToyCorpus(train=20).sentences("train")]
+    marked, plain = (open_codes(str(path), None, ()) for path in (tmp_path / "marked", codes))
+    assert [*map(marked, sentences)] == [*map(plain, sentences)]
 
 
 def test_dictionaries_and_codes_are_checked(tmp_path):

@@ -66,7 +66,7 @@ class FrequencyCode(Rarest):
             XnmtError: `prepare` has not run.
         """
         counts, labels_BT1 = self.count_words(batch), require_labels(batch)[:, :, None]
-        bands = (torch.log2(x + 1.0).floor().to(labels_BT1.device)[:, None] for x in counts)
+        bands = (torch.log2(x + 1.0).floor().long().to(labels_BT1.device)[:, None] for x in counts)
         return Relevance.of_inputs(batch, *(_hash(band_B1X, labels_BT1) for band_B1X in bands))
 
 

@@ -19,13 +19,17 @@ class Nearest(Explainer):
 
     def relevance(self, model: NMTModel, batch: Batch) -> Relevance:
         """Return minus the distance to the diagonal; neither model nor labels play a part."""
-        # The middle of a word's share: first words meet first words, and last words last ones.
-        source_BS, target_BT = (
-            (torch.arange(mask.shape[1], device=mask.device) + 0.5) / mask.sum(1, keepdim=True)
-            for mask in (batch.source_mask_BS, batch.target_mask_BT)
-        )
+        source_BS, target_BT = _shares(batch.current_BS), _shares(batch.current_BT)
         distance_BTS = (target_BT[:, :, None] - source_BS[:, None]).abs()
         return Relevance.of_inputs(batch, -distance_BTS, previous_first(batch))
+
+
+def _shares(current_BX: Tensor) -> Tensor:
+    """Return where each word stands in the current sentence, from 0 to 1; others lie outside."""
+    places_X = torch.arange(current_BX.shape[1], device=current_BX.device)
+    start_B1 = current_BX.int().argmax(1, keepdim=True)
+    # The middle of a word's share: first words meet first words, and last words last ones.
+    return (places_X - start_B1 + 0.5) / current_BX.sum(1, keepdim=True)
 
 
 def previous_first(batch: Batch) -> Tensor:

@@ -57,8 +57,9 @@ class NamesPlanted(Explainer):
         prefix_BTT = others.prefix_BTT.cpu().clone()
         for row, (gold, words_of_ids) in enumerate(zip(batch.gold, batch.words, strict=True)):
             source_S, target_T = map(torch.from_numpy, words_of_ids)
-            # Other source words are between -1 and 1. The nearest prefix word has its place.
-            first, last = len(target_T) + 1.0, -2.0
+            # No other source word is further away than a context is long. The nearest prefix word
+            # has its place.
+            first, last = len(target_T) + 1.0, -len(source_S) - 2.0
             for planted in gold.planted:
                 named, kept_out = self.words(planted)
                 # Every piece of the planted word is a decision of its own.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import current_span
 from xnmt_bench.errors import XnmtError
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.nmt.base import NMTModel
@@ -56,10 +57,12 @@ class Rarest(Explainer):
 
 
 def _count(side: EncodedSide) -> np.ndarray:
-    """Return how often each id is in a side, (V,)."""
+    """Return how often each id is in the sentences of a side, (V,)."""
     counts: Counter[int] = Counter()
     for index in range(len(side)):  # the ids stay on disk, and may be more than memory holds
-        counts.update(side[index].tolist())
+        ids = side[index]
+        # A context's words are sentences of their own, and would count again.
+        counts.update(ids[slice(*current_span(ids))].tolist())
     return np.array([counts[i] for i in range(max(counts, default=-1) + 1)], dtype=np.int64)
 
 

@@ -120,11 +120,16 @@ class Batch:
         return Layout(segments(self.source_BS), inputs, self.draft_BU)
 
     @property
+    def current_BS(self) -> Tensor:
+        """True for the source ids of the current sentence, EOS included."""
+        ends_BS = self.source_BS == EOS
+        # Behind its EOS stand following sentences.
+        return _behind_separators(self.source_BS) & (ends_BS.cumsum(1) - ends_BS.int() == 0)
+
+    @property
     def current_BT(self) -> Tensor:
         """True for the steps of the current sentence: those behind the last separator."""
-        # Turned around, the running count is of the separators that are still to come.
-        to_come_BT = (self.target_BT == SEPARATOR).flip(1).cumsum(1).flip(1)
-        return (to_come_BT == 0) & self.target_mask_BT
+        return _behind_separators(self.target_BT) & self.target_mask_BT
 
     @property
     def input_BT(self) -> Tensor:
@@ -192,6 +197,11 @@ def _pad_on_host(rows: Sequence[Ids | Tensor]) -> np.ndarray:
     for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         ids[place, :length] = row
     return ids
+
+
+def _behind_separators(ids: Tensor) -> Tensor:
+    # Turned around, the running count is of the separators that are still to come.
+    return (ids == SEPARATOR).flip(1).cumsum(1).flip(1) == 0
 
 
 def segments(ids: Tensor) -> Tensor:

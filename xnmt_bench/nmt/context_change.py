@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xnmt_bench.device import exact
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Forced, Ids
 
@@ -61,7 +62,7 @@ def compare_contexts(
         states_BTD.split(together, dim=1), labels_T.split(together), strict=True
     ):
         # In double: differences of like distributions are small.
-        log_p_BTV = model.logits(states).double().log_softmax(-1)
+        log_p_BTV = model.logits(states).to(exact(states.device)).log_softmax(-1)
         of_label_BT = log_p_BTV.gather(-1, labels.expand(len(log_p_BTV), -1)[..., None])[..., 0]
         best_BT = log_p_BTV.argmax(-1)
         kl = [_divergence(log_p_BTV[a], log_p_BTV[b]) for a, b in pairs]

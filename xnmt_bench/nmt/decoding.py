@@ -121,9 +121,11 @@ def _search_greedily(
     outputs: list[list[int]] = [[] for _ in limits]
     open_sentences, score_R = list(range(len(limits))), inputs_RT.new_zeros(len(limits)).float()
     steps, length = 1 if keeps_in_cache(inputs_RT.device) else STEPS, 0
+    # A row is not read beyond its limit where the model could not read that.
+    last_limit = max if model.longest_target is None else min
     while open_sentences:
         words = []
-        for _ in range(min(steps, max(limits[n] for n in open_sentences) - length)):
+        for _ in range(min(steps, last_limit(limits[n] for n in open_sentences) - length)):
             total_RV = _log_probability(model, reader, inputs_RT).add_(score_R[:, None])
             score_R, word_R = total_RV.max(dim=1)
             inputs_RT = word_R[:, None]

@@ -312,6 +312,9 @@ class Appended(Renumbering):
         size: of the output layer.
         prompt: whose ids play BOS and EOS.
         separator: the id between sentences, which BOS stands for then.
+
+    Attributes:
+        has_unknown: whether one of the ids stands for unknown words.
     """
 
     def __init__(
@@ -323,15 +326,15 @@ class Appended(Renumbering):
     ) -> None:
         unknown, special = find_unknown(tokenizer), {*tokenizer.all_special_ids}
         # Some tokenizers name a token for unknown words that the model has no row of.
-        has_unknown = unknown is not None and unknown < size
+        self.has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
         plays_bos = prompt.between[-1] if separator is None else separator
-        special_ids = [0, (unknown or 0) if has_unknown else 0, plays_bos, prompt.stop]
+        special_ids = [0, (unknown or 0) if self.has_unknown else 0, plays_bos, prompt.stop]
         self.theirs_V = torch.tensor([*special_ids, *range(size)])
         self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
         self._ours = {i: i + WORDS for i in range(size) if i not in special}
         never = special | _hold_stop(tokenizer, prompt.stop)
-        without = [PAD, BOS] if has_unknown else [PAD, UNK, BOS]
+        without = [PAD, BOS] if self.has_unknown else [PAD, UNK, BOS]
         self.unpredictable = [*without, *sorted(i + WORDS for i in never if i < size)]
         assert EOS not in self.unpredictable
 
@@ -368,6 +371,7 @@ class PromptedSubwords(HubSubwords):
     ) -> None:
         super().__init__(tokenizer, side, ids, made_from)
         self._anchor = anchor
+        self.has_unknown = ids.has_unknown
         self.reads_eos = side == "target"  # the source is closed by the prompt's own text
         decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
         self._bytes = isinstance(decoder, ByteLevel)

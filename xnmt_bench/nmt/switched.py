@@ -20,6 +20,10 @@ from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batch import Batch, Encoding
 
 Removal = Literal["zero", "mean", "unk", "attention"]
+REFUSALS = {
+    "attention": "this model cannot leave words out of its attention",
+    "unk": "this model has no unknown word",
+}
 SOURCE, TARGET = 0, 1
 
 
@@ -38,14 +42,12 @@ class SwitchedOff:
         layout: of the batch.
 
     Raises:
-        NotApplicable: attention of this model cannot leave out a word.
+        NotApplicable: the model does not allow the removal.
     """
 
     def __init__(self, model: NMTModel, batch: Batch, removal: Removal = "zero") -> None:
-        if removal == "attention" and not model.hides_words:
-            raise NotApplicable(
-                "removal=attention: this model cannot leave words out of its attention"
-            )
+        if not allows(model, removal):
+            raise NotApplicable(f"removal={removal}: {REFUSALS[removal]}")
         self._model, self.layout = model, batch.layout
         self._special: tuple[Tensor, Tensor] | None = None
         if removal == "attention":
@@ -98,6 +100,13 @@ class SwitchedOff:
         keep_RX1 = keep_RX[..., None].to(embedded_RXD)
         switched_RXD = embedded_RXD * keep_RX1
         return switched_RXD + (1 - keep_RX1) * self._off[side] if self._off else switched_RXD
+
+
+def allows(model: NMTModel, removal: Removal) -> bool:
+    """Return whether a model can lose words in this way."""
+    if removal == "attention":
+        return model.hides_words
+    return removal != "unk" or all(subwords.has_unknown for subwords in model.vocabularies)
 
 
 def is_special(ids: Tensor) -> Tensor:

@@ -274,6 +274,7 @@ def test_a_bar_may_be_a_translations_own(tmp_path):
     suite = read_suite("winomt", winomt(tmp_path), "de")
     plain = ["A | B", "C", "D"]
     assert translations(tmp_path / "out", plain, suite) == plain
+    assert translations(tmp_path / "out", ["A", " ", "C"], suite) == ["A", "", "C"]
     written = [f"{source}|E | {n}" for n, source in enumerate(SOURCES)]
     assert translations(tmp_path / "out", written, suite) == ["E | 0", "E | 1", "E | 2"]
 

@@ -52,11 +52,13 @@ class Subwords(ABC):
     Attributes:
         markers: ids of markers around the mentions of a cluster; they are pieces of no word.
         in_front: sentences that stand before every text, such as the examples of a prompt.
+        has_unknown: whether an id stands for unknown words alone.
         reads_eos: whether its system reads the EOS behind a sentence of this side.
     """
 
     markers: frozenset[int] = frozenset()
     in_front: Sequence[Tied] = ()
+    has_unknown: bool = True
     reads_eos: bool = True
 
     @property

@@ -50,7 +50,7 @@ from xnmt_bench.measuring.units import Bounds, by_unit
 from xnmt_bench.metrics.causes.effects import PREFIX, Halves, Interventions
 from xnmt_bench.metrics.causes.erased import Erasure, erase_words
 from xnmt_bench.metrics.causes.sentences import tied_sentences
-from xnmt_bench.nmt.switched import Removal
+from xnmt_bench.nmt.switched import Removal, allows
 from xnmt_bench.options import Count, Part, Seed, Text
 from xnmt_bench.parquet import read_table, write_table
 from xnmt_bench.pipeline.decision_table import Columns, load_decisions, store_decisions
@@ -312,7 +312,7 @@ class NaturalTwins(SumMetric):
 
         def compute(erasures: list[Erasure]) -> list[Mapping[str, Any]]:
             model = job.system.model
-            removals = [r for r in get_args(Removal) if r != "attention" or model.hides_words]
+            removals = [r for r in get_args(Removal) if allows(model, r)]
             columns = {ERASED[r]: erase_words(model, split, erasures, r) for r in removals}
             return [
                 {name: [effect_C2[c]] for name, effect_C2 in columns.items()}

@@ -59,7 +59,7 @@ def open_codes(
             model = _restrict(model, vocabulary)
         return lambda text: model.encode(text, out_type=str)  # type: ignore[no-any-return]
     try:
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8-sig") as lines:  # behind a mark its version is not read
             bpe = BPE(lines, vocab=vocabulary, glossaries=list(glossaries))
     except (SystemExit, ValueError) as error:  # it leaves the program at a line it knows not
         raise DataError(file, None, f"not BPE codes of subword-nmt: {error}") from None
