@@ -84,8 +84,9 @@ class Results:
     def units(self, metric: str) -> pd.DataFrame:
         """Return the units behind a metric's rows: what a bootstrap resamples, a row each.
 
-        Its columns: what identifies the measurement, `test_set`, `unit` (its number there), and the
-        sums that each unit contributes.
+        Its columns: what identifies the measurement, `test_set`, `unit` (its number there;
+        `unit_number` of confidence, whose rows have a `unit`), and the sums that each unit
+        contributes.
 
         Raises:
             XnmtError: the metric was not measured.
@@ -97,7 +98,8 @@ class Results:
             if scored.derived or measurement.path is None:  # made of other rows, or not measured
                 continue
             units = measurement.units()
-            content = {TEST_SET: units.test_set, NUMBER: units.number_U, **units.columns}
+            number = f"{NUMBER}_number" if NUMBER in measurement.identity else NUMBER
+            content = {TEST_SET: units.test_set, number: units.number_U, **units.columns}
             parts.append(self._pandas.DataFrame({**measurement.identity, **content}))
         if not parts:
             return self._pandas.DataFrame()  # type: ignore[no-any-return]

@@ -95,7 +95,8 @@ def help_text(command: str) -> str:
         command: `train` or `evaluate`.
     """
     # Scripts lie in a checkout; an installed package has only `xnmt`.
-    form = "python {}.py" if sys.argv[0].endswith(".py") else "xnmt {}"
+    script = Path(sys.argv[0]).name
+    form = "python {}.py" if script in ("train.py", "evaluate.py") else "xnmt {}"
     commands = {name: form.format(name) for name in FIRST}
     # The file's text and not the loaded configuration: its comments are the help.
     lines = (CONF / "config.yaml").read_text(encoding="utf-8").splitlines()

@@ -206,6 +206,8 @@ def check_report_options(settings: Settings) -> None:
         raise ConfigError(["rows= chooses rows of a report; leave explain= and sheet= out"])
     if settings.cite and not reports:
         raise ConfigError(["cite= is of the rows of a report; leave explain= and sheet= out"])
+    if settings.bundle is not None and (settings.cite or not reports):
+        raise ConfigError(["bundle= is of a report; leave cite, explain= and sheet= out"])
     if settings.rows is not None and settings.bundle is not None:
         # Who reads it would test against the blind rows in it alone.
         raise ConfigError(["bundle= holds every row of a report; leave rows= out"])

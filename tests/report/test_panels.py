@@ -264,3 +264,25 @@ def test_files_of_one_name_are_told_apart_by_their_bytes():
     assert panel.names == ["rules 123456", "rules abcdef"]
     [panel] = panels(AlignmentErrorRate(), [of_file("abcdef01")])
     assert panel.names == ["rules"]
+
+
+def test_files_that_differ_in_other_ways_are_rows_of_their_own():
+    """Two alignments, or two systems' outputs, whose files have one name."""
+
+    def of_files(**content):
+        scored_row = scored(AER | {"nmt": "", "explainer": "out.align"}, {"aer": 0.2}, model="")
+        return replace(scored_row, measurement=replace(scored_row.measurement, content=content))
+
+    first, second = of_files(gold="g1", hypothesis="aaa"), of_files(gold="g1", hypothesis="bbb")
+    [panel] = panels(AlignmentErrorRate(), [first, second])
+    assert panel.names == ["out.align aaa", "out.align bbb"]
+    [panel] = panels(AlignmentErrorRate(), [first, of_files(gold="g2", hypothesis="bbb")])
+    names = panel.names
+    assert len(names) == 2 and all(name.startswith("out.align ") for name in names)
+    # Another gold that is another test set tells nothing of the file.
+    other = replace(second, measurement=replace(
+        second.measurement, content={"gold": "g2", "hypothesis": "aaa"},
+        identity=second.measurement.identity | {"corpus": "other"}))  # fmt: skip
+    assert {n for p in panels(AlignmentErrorRate(), [first, other]) for n in p.names} == {
+        "out.align"
+    }

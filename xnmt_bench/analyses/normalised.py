@@ -68,6 +68,8 @@ class Normalised(Analysis):
         if not usable:
             raise NotApplicable(f"no results of {metric.compared}={self.floor} and {self.ceiling}")
         by_panel = [self._rows(panel) for panel in usable]
+        if not any(by_panel):
+            raise NotApplicable(f"no row has the trainings of {self.floor} and {self.ceiling}")
         note = NOTE.format(h=metric.headline.heading, floor=self.floor, ceiling=self.ceiling)
         words = {metric.compared: "name"}
 

@@ -156,7 +156,7 @@ class RankStability(Analysis):
             ax.set_xscale("log")
             # The minor ticks of a log axis would be labelled between the sizes that were drawn.
             ax.xaxis.set_minor_locator(NullLocator())
-            ax.set_xticks(self.shares, [f"{share:.0%}" for share in self.shares])
+            ax.set_xticks(self.shares, [f"{100 * share:g} %" for share in self.shares])
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
             ax.set_xlabel("sample, share of the test set")
             ax.set_title(wrapped(title, 3.4), fontsize=10)

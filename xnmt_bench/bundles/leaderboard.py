@@ -19,11 +19,12 @@ from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.registry import load
 from xnmt_bench.report.overview import System, by_system, describe_system, explain_words
+from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.standing import standings_of
 from xnmt_bench.report.summary import to_html
 from xnmt_bench.report.table import tables
-from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, verdict
+from xnmt_bench.report.verdict import NOTHING_BLIND, definitions, explains_system, verdict
 from xnmt_bench.store import write_atomically
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,14 @@ def write_leaderboard(folder: Path, page: Path, draws: Draws = DRAWS) -> dict[Pa
             raise MissingError(f"{folder}: no bundle could be read: {next(iter(refused.values()))}")
         scored, left_out = _scored(Path(place), draws)
         origins = {row: p.bundle.path.name for p in pooled for row in p.rows}
-        sections = [_section(*group, origins, draws) for group in by_system(scored)]
+        sections = []
+        for system, of_system in by_system(scored):
+            try:
+                sections.append(_section(system, of_system, origins, draws))
+            # A bundle can say anything of a row, and the others are shown without it.
+            except Exception as error:
+                name = " ".join(filter(None, system))
+                left_out.append(f"{name}: {type(error).__name__}: {error}")
     loaders = [PackageLoader(f"xnmt_bench.{room}", ".") for room in ("bundles", "report")]
     environment = Environment(loader=ChoiceLoader(loaders), autoescape=True)
     text = environment.get_template("leaderboard.html.jinja").render(
@@ -137,7 +145,12 @@ def _section(
         "verdicts": verdicts,
         "tables": blocks,
         "blind": blind,
-        "explained": any(metric.compared == "explainer" for metric, _ in scored),
+        "explained": any(
+            explains_system(panel)
+            for metric, rows in scored
+            if metric.compared == "explainer"
+            for panel in panels(metric, rows)
+        ),
     }
 
 

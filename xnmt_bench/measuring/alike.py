@@ -66,6 +66,13 @@ def settings_of(scored_row: ScoredRow) -> dict[str, Any]:
     return settings
 
 
+def seedless(scored_row: ScoredRow) -> tuple[Any, ...]:
+    """Return what rows share that differ only in their seed, or in what their files hold."""
+    m = scored_row.measurement
+    columns = tuple(value for column, value in m.identity.items() if column != "seed")
+    return (*columns, origin(m), str(settings_of(scored_row)))
+
+
 def family(measurement: Measurement) -> str:
     """Return what systems share that differ only in `nmt.seed`; else the system's own."""
     return str(measurement.facts.lineage.get("family") or origin(measurement))

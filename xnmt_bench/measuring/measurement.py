@@ -400,10 +400,13 @@ def described_rows(
         try:
             description = _read_description(path)
             row = Measurement(**description | {"facts": Facts.of(description["facts"])})
-            if missing := set(identity) - set(row.identity):
-                raise ValueError(f"no column {min(missing)!r}")
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
+        if missing := set(identity) - set(row.identity):
+            # Measured anew it has another file, and this one stays.
+            raise StoreError(
+                f"{path}: no column {min(missing)!r}, since another version wrote it; delete it"
+            )
         yield path, replace(row, path=path.with_suffix(".parquet")) if row.ok else row
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from xnmt_bench.errors import MissingError, XnmtError
+from xnmt_bench.errors import ConfigError, MissingError, XnmtError
 from xnmt_bench.measuring.measurement import Measurement, read
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.registry import KINDS, entries, load
@@ -46,7 +46,7 @@ def cite(metrics: Iterable[Metric], results: Path, selection: Selection) -> str:
         except MissingError as error:
             missing.append(error)
     if not measured:
-        raise missing[0]
+        raise missing[0] if missing else ConfigError(["metric=[]: choose a metric"])
     selection.check(measured)
     shown = [(metric, [m for m in rows if selection.fits(metric, m)]) for metric, rows in measured]
     used = dict(_used(shown))

@@ -14,6 +14,7 @@ from xnmt_bench.measuring.alike import (
     group_comparable,
     origin,
     row_key,
+    seedless,
     settings_of,
 )
 from xnmt_bench.measuring.bootstrap import t_interval
@@ -24,6 +25,7 @@ from xnmt_bench.measuring.measurement import (
     ScoredRow,
 )
 from xnmt_bench.measuring.metric import SYSTEM, Column, Key, Metric, PivotValue
+from xnmt_bench.store import fingerprint
 
 CAP = "†"  # beside a number whose training ended at its cap
 
@@ -308,17 +310,35 @@ def compared_heading(metric: Metric) -> str:
 def compared_name(metric: Metric, scored_row: ScoredRow, scored: Sequence[ScoredRow]) -> str:
     """Return what a row compares: an explainer's name, or a system's."""
     m = scored_row.measurement
+    name = str(m.identity[metric.compared])
     if metric.compared == "nmt":
-        return system_name(m.identity["nmt"], family(m), scored)
-    name, relevance = m.identity[metric.compared], m.content.get("relevance")
-    if not relevance:
-        return str(name)
-    # Files of one name are two explanations where their bytes differ.
-    same_name = (s.measurement for s in scored if s.row[metric.compared] == name)
+        name = system_name(name, family(m), scored)
+    content = _name_content(metric, m, scored)
+    return f"{name} {content}" if content else name
+
+
+def _name_content(metric: Metric, m: Measurement, scored: Sequence[ScoredRow]) -> str:
+    """Return what tells a row from others that differ only in what their files hold."""
     # Files of two systems are others of necessity.
-    contents = {o.content.get("relevance") for o in same_name if o.model == m.model}
-    several = len(contents) > 1
-    return f"{name} {relevance[:6]}" if several else str(name)
+    same_name = [
+        s
+        for s in scored
+        if s.row[metric.compared] == m.identity[metric.compared] and s.measurement.model == m.model
+    ]
+    by_row: dict[str, list[Mapping[str, str]]] = {}
+    for s in same_name:
+        by_row.setdefault(str(seedless(s)), []).append(s.measurement.content)
+    differing = {
+        kind
+        for contents in by_row.values()
+        for kind in set().union(*contents)
+        if len({content.get(kind) for content in contents}) > 1
+    }
+    # Relevance of one name is two explanations where the bytes differ, whatever else does.
+    if len({s.measurement.content.get("relevance") for s in same_name}) > 1:
+        differing.add("relevance")
+    parts = [m.content[kind] for kind in sorted(differing) if kind in m.content]
+    return "".join(parts)[:6] if len(parts) < 2 else fingerprint({"content": parts})[:6]
 
 
 def system_name(name: str, family_name: str, scored: Iterable[ScoredRow]) -> str:

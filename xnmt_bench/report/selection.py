@@ -89,7 +89,7 @@ class Selection:
                 if value not in there
             ]
         combined = any(self.fits(metric, m) for metric, rows in measured for m in rows)
-        if not problems and not combined:
+        if self.values and not problems and not combined:
             problems = [f"rows={self.text!r}: no row has all of these values"]
         if problems:
             raise ConfigError(problems)

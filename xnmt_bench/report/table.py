@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
-from xnmt_bench.measuring.alike import family, origin, settings_of
+from xnmt_bench.measuring.alike import family, origin, seedless, settings_of
 from xnmt_bench.measuring.measurement import FAILED, ScoredRow
 from xnmt_bench.measuring.metric import Column, Metric, PivotValue
 from xnmt_bench.report.panels import (
@@ -146,6 +146,7 @@ def summarise(
     numbers = [cell.text for line in lines for cell in line.cells[len(words) :]]
     marked = [word for word, mark in MARKS.items() if any(mark in text for text in numbers)]
     notes = [*notes, *(MARKS_NOTES[word] for word in marked)]
+    tested = any(chain(*(of_panel.values() for of_panel in standings)))
     return Summary(
         distinction.title(title),
         headings,
@@ -153,7 +154,7 @@ def summarise(
         notes,
         len(words),
         _size(scored),
-        [*_legend(metric, lines, any(standings)), *(MARKS_LEGEND[word] for word in marked)],
+        [*_legend(metric, lines, tested), *(MARKS_LEGEND[word] for word in marked)],
     )
 
 
@@ -173,8 +174,8 @@ def _legend(metric: Metric, lines: Sequence[Line], tested: bool) -> Iterator[str
     if metric.headline.better:
         yield f"{metric.headline.better} is better"
     if any(cell.rank is not None for cell in cells):
-        better = ", if better than every blind row" if tested else ""
-        yield f"bold: the best of its column and block{better}"
+        better = f", of {metric.headline.heading} only if better than every blind row"
+        yield f"bold: the best of its column and block{better * tested}"
     if any("(blind)" in text for text in texts):
         yield "blind rows never ask the model"
     if any(" [" in text for text in texts):
@@ -248,10 +249,7 @@ def about_trainings(scored: Iterable[ScoredRow]) -> str:
 
 def _notes(metric: Metric, scored: Sequence[ScoredRow], about: Sequence[str]) -> list[str]:
     notes = [metric.note, *_remarks(scored)]
-    seeds = Counter(
-        (*(v for c, v in m.identity.items() if c != "seed"), origin(m), str(settings_of(s)))
-        for s, m in ((s, s.measurement) for s in scored)
-    )
+    seeds = Counter((*seedless(s), str(sorted(s.measurement.content.items()))) for s in scored)
     if max(seeds.values(), default=0) > 1:
         notes[0] += f" {SEEDS}"
     if trained := about_trainings(scored):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xnmt_bench.measuring.measurement import ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Column, Metric, percent
 from xnmt_bench.report.panels import Panel, distinguish, doubts_about, panels, pivot_values_of
-from xnmt_bench.report.standing import LEAST_UNITS, Standing, Standings
+from xnmt_bench.report.standing import LEAST_UNITS, LEVEL, Standing, Standings
 
 # The order of the words, and the text of each.
 PHRASES = {
@@ -35,7 +35,7 @@ def verdict(
         (panel, of_panel)
         for panel, of_panel in zip(panels(metric, scored), standings, strict=True)
         # A row without an explainer, as of people among themselves, has nothing to beat.
-        if any(map(panel.ranked, panel.rows)) and panel.names != [""]
+        if any(map(panel.ranked, panel.rows)) and panel.names != [""] and explains_system(panel)
     ]
     if shown:
         yield from doubts_about(s.measurement for s in scored)
@@ -51,6 +51,12 @@ def verdict(
                 else:
                     text = _describe(metric.headline, of_pivot) or NOTHING_BLIND
                     yield f"By {start}: {text}."
+
+
+def explains_system(panel: Panel) -> bool:
+    """Return whether a panel has explanations of a system; aligners and files of links are none."""
+    rows = (s.measurement for by_name in panel.rows.values() for of in by_name.values() for s in of)
+    return any(m.model or "relevance" in m.content for m in rows)
 
 
 def _why_unranked(standings: Mapping[str, Standing]) -> str:
@@ -102,8 +108,15 @@ def _size(column: Column, standing: Standing) -> str:
     else:
         effect, low, high = (_signed(column, x) for x in ends)
         size = f"{effect} [{low}, {high}] beside {standing.against}"
-    p = "p < 0.001" if standing.p < 0.001 else f"p = {standing.p:.3f}"
-    return f" ({size}, {p})"
+    return f" ({size}, {_write_p(standing.p)})"
+
+
+def _write_p(p: float) -> str:
+    """Return a p-value; with four digits where three would read as the level of the test."""
+    if p < 0.001:
+        return "p < 0.001"
+    rounded_up = p < LEVEL <= round(p, 3)
+    return f"p = {p:.{4 if rounded_up else 3}f}"
 
 
 def _signed(column: Column, value: float) -> str:

@@ -153,7 +153,7 @@ class Contrastive(SumMetric):
     def _sets(self, job: Job, name: str) -> list[ContrastiveSet]:
         """Return the sets of one name, in the form that is compared."""
         sets = find_sets([name], job.corpus, EVALUATED, self.data, self.exchanged)
-        if name == BUILT:  # others may want them too
+        if name == BUILT and not job.settings.dry_run:  # others may want them too
             # The content too: another test set may have the same name.
             digest = fingerprint({"sets": [each.fingerprint for each in sets]})[:6]
             file_name = f"{job.corpus.name}-{digest}.jsonl"
