@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,6 +46,17 @@ def test_values_follow_from_units(results_with_gap):
         ppl = np.exp(-row.log_likelihood / row["rows"])
         stored = table[(table.explainer == explainer) & (table.instantiation == judge)].ppl
         assert stored.item() == pytest.approx(ppl)
+
+
+def test_a_column_that_is_called_unit_keeps_its_values(results_with_gap, monkeypatch):
+    """Confidence says whether its units are of pieces or of words."""
+    results = xnmt_bench.results(results_with_gap)
+    row = next(r for r in results._rows("fidelity") if r.measurement.path)
+    of_words = replace(row, measurement=replace(row.measurement, identity={"unit": "words"}))
+    monkeypatch.setattr(results, "_rows", lambda metric: [of_words])
+    units = results.units("fidelity")
+    assert {*units.unit} == {"words"}
+    assert [*units.unit_number] == row.measurement.units().number_U.tolist()
 
 
 def test_altered_units_are_refused(results_with_gap, tmp_path):

@@ -34,6 +34,12 @@ def test_what_the_job_itself_writes_changes_no_digest(tmp_path):
     assert digest_of(edited, edited / "store") != digest
 
 
+def test_a_text_that_is_longer_than_a_path_may_be_is_none():
+    prompt = f"and/or {'long ' * 100}" + "{source}"
+    override = f"nmt.reader.template={quoted(prompt)}"
+    assert rerun_command("train", [override], []) == f"python train.py {quote(override)}"
+
+
 def test_an_artefact_in_the_store_has_the_digest_of_its_files(tmp_path):
     """As of nmt.path=outputs/store/nmt/FINGERPRINT."""
     systems = [tmp_path / "nmt" / name for name in ("a", "b")]

@@ -18,18 +18,8 @@ READER_GONE = 128 + 13  # as a shell reports a program that SIGPIPE ended, where
 # What tables and heatmaps have besides letters; a form is as wide as what it replaces.
 PLAIN_FORMS = {
     **{"░": ".", "▒": ":", "▓": "*", "█": "#", "·": "'", "×": "x", "−": "-", "†": "+", "‡": "*"},
-    **{
-        "≈": "~",
-        "▁": "_",
-        "␣": "_",
-        "–": "-",
-        "…": "~",
-        "“": '"',
-        "”": '"',
-        "’": "'",
-        "←": "<",
-        "→": ">",
-    },
+    **{"▁": "_", "␣": "_", "–": "-", "…": "~", "≈": "~", "←": "<", "→": ">"},
+    **{"“": '"', "”": '"', "’": "'"},
 }
 
 

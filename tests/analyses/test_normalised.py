@@ -64,6 +64,13 @@ def test_seeds_of_both_sides_are_averaged(tmp_path, sentence_log_p):
     assert scores(tmp_path)["own"] == pytest.approx([(worst - value) / worst] * 3)
 
 
+def test_a_floor_alone_has_no_score(tmp_path, sentence_log_p):
+    made(tmp_path, sentence_log_p, **NMT)
+    made(tmp_path, sentence_log_p - 4, explainer="random")
+    with pytest.raises(NotApplicable, match="no row has the trainings of random and nmt"):
+        scores(tmp_path)
+
+
 def test_another_floor(tmp_path, sentence_log_p):
     made(tmp_path, sentence_log_p, **NMT)
     for name, loss in (("random", 4), ("a", 2), ("b", 1)):

@@ -74,10 +74,12 @@ def test_a_file_beside_a_row_that_no_table_can_read_is_one_line(place):
         ("train.py", "bundle=a.zip", "bundle= works with evaluate.py only"),
         ("evaluate.py", "bundle=a.tar", "bundle"),
         ("evaluate.py", "results=[]", "results"),
+        ("evaluate.py", "bundle=a.zip cite", "bundle= is of a report; leave cite, explain= and"),
+        ("evaluate.py", "metric=[] cite", "metric=[]: choose a metric"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(place, script, option, message):
-    done = command(script, "metric=[fidelity]", option, cwd=place)
+    done = command(script, "metric=[fidelity]", *option.split(), cwd=place)
     assert done.returncode == 2 and message in done.stderr
 
 

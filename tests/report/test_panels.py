@@ -283,6 +283,5 @@ def test_files_that_differ_in_other_ways_are_rows_of_their_own():
     other = replace(second, measurement=replace(
         second.measurement, content={"gold": "g2", "hypothesis": "aaa"},
         identity=second.measurement.identity | {"corpus": "other"}))  # fmt: skip
-    assert {n for p in panels(AlignmentErrorRate(), [first, other]) for n in p.names} == {
-        "out.align"
-    }
+    shown = panels(AlignmentErrorRate(), [first, other])
+    assert {name for panel in shown for name in panel.names} == {"out.align"}

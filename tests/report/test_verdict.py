@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from support.example_rows import FIDELITY, SYSTEM, Tables, scored
+import pytest
+
+from support.example_rows import AER, FIDELITY, SYSTEM, Tables, scored
 from xnmt_bench.measuring.comparing import Difference
 from xnmt_bench.measuring.metric import Column, SumMetric
+from xnmt_bench.metrics.aer.metric import AER as AlignmentErrorRate
 from xnmt_bench.metrics.fidelity import Fidelity
 from xnmt_bench.metrics.quality import Quality
 from xnmt_bench.registry import entries, load
@@ -95,6 +98,29 @@ def test_each_judge_has_its_own_sentence_in_reading_order():
     base, fn = verdict(METRIC, rows, [{"base": {}, **STANDINGS[0]}])
     assert base == f"By Base: {NOTHING_BLIND}."
     assert fn.startswith("By own FN: better than every blind row")
+
+
+def test_aligners_have_no_blind_row_to_beat():
+    """Of a system, or of a file of relevance, a line says that none is there."""
+
+    def of(model, **content):
+        alone = scored(AER | {"nmt": "", "explainer": "diagonal"}, {"aer": 0.5}, model=model)
+        return replace(alone, measurement=replace(alone.measurement, content=content))
+
+    assert list(verdict(AlignmentErrorRate(), [of("")], [{}])) == []
+    for explained in (of("m0"), of("", relevance="abc")):
+        [sentence] = verdict(AlignmentErrorRate(), [explained], [{}])
+        assert sentence.endswith(f"{NOTHING_BLIND}.")
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.0004, "p < 0.001"), (0.0496, "p = 0.0496"), (0.05, "p = 0.050"), (0.0494, "p = 0.049")],
+)
+def test_no_p_value_below_the_level_reads_as_the_level(p, text):
+    standings = [{"fn": {"clear": Standing("better", "lexicon", difference(0.5), p, 60)}}]
+    [sentence] = verdict(METRIC, ROWS, standings)
+    assert text in sentence
 
 
 def test_systems_that_are_compared_have_no_verdict():
