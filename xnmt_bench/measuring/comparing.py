@@ -128,11 +128,12 @@ def _compare_systems(
     for pair in pairs:
         values = JointBootstrap([metric, metric], pair, Draws(0, 0)).values(result.name)
         differences.append(float(_difference(result, *values)[0]))
-    known = [d for d in differences if not np.isnan(d)]
-    ends = t_interval(known) if len(known) > 1 else [*known, np.nan, np.nan, np.nan][:3]
+    differences = [d for d in differences if not np.isnan(d)]
+    several = len(differences) > 1
+    ends = t_interval(differences) if several else (*differences, np.nan, np.nan, np.nan)[:3]
     effect, low, high = (_unlogged(result, x) for x in ends)
     units = share_units(*(list(chain(*side)) for side in zip(*pairs, strict=True)))
-    return Difference(effect, low, high, t_test(known), True, units, len(known))
+    return Difference(effect, low, high, t_test(differences), True, units, len(differences))
 
 
 def _compare_trainings(
@@ -144,8 +145,9 @@ def _compare_trainings(
     """Compare means over unlike systems, such as the trainings of two models, by Welch's t."""
     from scipy import stats  # heavy, and only several systems are tested
 
-    things = [*first, *second]
-    value_N = JointBootstrap([metric] * len(things), things, Draws(0, 0)).values(result.name)[:, 0]
+    trainings = [*first, *second]
+    together = JointBootstrap([metric] * len(trainings), trainings, Draws(0, 0))
+    value_N = together.values(result.name)[:, 0]
     value_N = np.log(value_N) if result.log else value_N
     sides = [side[~np.isnan(side)] for side in np.split(value_N, [len(first)])]
     effect = sides[0].mean() - sides[1].mean() if all(map(len, sides)) else np.nan

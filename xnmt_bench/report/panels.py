@@ -334,7 +334,7 @@ def _name_content(metric: Metric, m: Measurement, scored: Sequence[ScoredRow]) -
         for kind in set().union(*contents)
         if len({content.get(kind) for content in contents}) > 1
     }
-    # Relevance of one name is two explanations where the bytes differ, whatever else does.
+    # Relevance of one name is two explanations where the bytes differ, under any conditions.
     if len({s.measurement.content.get("relevance") for s in same_name}) > 1:
         differing.add("relevance")
     parts = [m.content[kind] for kind in sorted(differing) if kind in m.content]
