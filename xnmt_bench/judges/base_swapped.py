@@ -34,7 +34,10 @@ class BaseSwapped(BaseTuned):
 
     name = "base_swapped"
     heading = "Base, swapped"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10"}
+    twins_followed: ClassVar[Mapping[str, str]] = {
+        "generated twins": "10 of 10",
+        "natural twins": "3 of 5",
+    }
     cannot_see = "what words do only in the company that exchanging them breaks up"
     place = 12
 

@@ -45,7 +45,10 @@ class BaseTuned(Judge):
 
     name = "base_tuned"
     heading = "Base, tuned"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10"}
+    twins_followed: ClassVar[Mapping[str, str]] = {
+        "generated twins": "10 of 10",
+        "natural twins": "2 of 5",
+    }
     place = 10
     precedence = 0
     learns_from = "random words"

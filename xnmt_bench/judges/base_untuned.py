@@ -28,7 +28,11 @@ class Base(Judge):
     name = "base"
     papers = ("li2020",)
     heading = "Base"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "10 of 10", "natural": "7 of 10"}
+    twins_followed: ClassVar[Mapping[str, str]] = {
+        "generated twins": "10 of 10",
+        "natural twins": "7 of 10",
+        "natural twins of two architectures": "5 of 5",
+    }
     place = 0
     precedence = 0
     cannot_see = (

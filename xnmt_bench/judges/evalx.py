@@ -51,7 +51,12 @@ class EvalX(TrainedProxy):
     name = "evalx"
     papers = ("jethani2021",)
     heading = "EVAL-X"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "0 of 10", "natural": "3 of 10"}
+    twins_followed: ClassVar[Mapping[str, str]] = {
+        "generated twins": "0 of 10",
+        "natural twins": "3 of 10",
+        "natural twins of two architectures": "3 of 5",
+    }
+    tried_as = "evalx_sa"
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "
         "may use either"

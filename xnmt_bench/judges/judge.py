@@ -56,8 +56,9 @@ class Judge(Lazy, ABC):
         csv_only: names of its rows that tables leave out.
         cannot_see: what it cannot see of a system, in words for readers.
         twins_followed: in how many pairs of twins, taught on ordinary text, it followed the system
-            (docs/recorded/trial.md), such as `10 of 10`, by the kind of twins: `generated` or
-            `natural`. A kind that it was not tried on is absent.
+            (docs/recorded/trial.md), such as `10 of 10`, by the kind of twins, such as `natural
+            twins`. A kind that it was not tried on is absent.
+        tried_as: the instantiation that these numbers are of, if it is not the judge's name.
         version: raise it when the same recipe gives other log-likelihoods.
         papers: where it was published: keys of `references.bib`, or BibTeX entries.
     """
@@ -74,6 +75,7 @@ class Judge(Lazy, ABC):
     csv_only: ClassVar[Sequence[str]] = ()
     cannot_see: ClassVar[str] = ""
     twins_followed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    tried_as: ClassVar[str] = ""
     papers: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[int] = 1
 

@@ -23,7 +23,11 @@ class Own(RuleProxy):
     name = "own"
     papers = ("li2020",)
     heading = "own proxy"
-    twins_followed: ClassVar[Mapping[str, str]] = {"generated": "0 of 10"}
+    twins_followed: ClassVar[Mapping[str, str]] = {
+        "generated twins": "0 of 10",
+        "natural twins": "0 of 5",
+    }
+    tried_as = "sa"
     cannot_see = (
         "the system: it learns labels from text, and of words that always stand together there it "
         "may use either; and it reads a code off the choice of words"

@@ -290,12 +290,15 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     """Return a note on which judges were shown to see what a system uses, if any was tried."""
     installed, by_kind = entries("judges"), dict[str, dict[str, str]]()
     for m in rows:
+        name, instantiation = m.facts.judge, m.identity["instantiation"]
         # Judges were tried without options, which stand in brackets.
-        if (name := m.facts.judge) in installed and "[" not in m.identity["instantiation"]:
-            for kind, pairs in load("judges", name).twins_followed.items():
-                by_kind.setdefault(kind, {})[m.facts.pivot["heading"]] = pairs
+        if name in installed and "[" not in instantiation:
+            judge = load("judges", name)
+            if instantiation.partition("@")[0] == (judge.tried_as or name):
+                for kind, pairs in judge.twins_followed.items():
+                    by_kind.setdefault(kind, {})[m.facts.pivot["heading"]] = pairs
     sentences = [
-        f"pairs of {kind} twins: " + "; ".join(f"{heading} in {n}" for heading, n in trials.items())
+        f"pairs of {kind}: " + "; ".join(f"{heading} in {n}" for heading, n in trials.items())
         for kind, trials in sorted(by_kind.items())
     ]
     if not sentences:
