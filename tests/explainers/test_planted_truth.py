@@ -12,6 +12,15 @@ from xnmt_bench.registry import load_explainer
 V, S, T = 12, 6, 6
 
 
+class Words:
+    """Stands for a vocabulary."""
+
+    has_unknown = True
+
+    def __len__(self):
+        return V
+
+
 class Copier(NMTModel):
     """At step t it copies the source word at a known place, or the prefix word before the last.
 
@@ -22,7 +31,7 @@ class Copier(NMTModel):
     def __init__(self, side: str) -> None:
         super().__init__()
         self.side = side
-        self.source_subwords = self.target_subwords = range(V)
+        self.source_subwords = self.target_subwords = Words()
         self.table = nn.Parameter(torch.eye(V, dtype=torch.float64), requires_grad=False)
 
     def embed_source(self, ids_BS):

@@ -231,19 +231,19 @@ def test_a_system_knows_its_replicates_and_where_it_started(initial):
             "wider": ["nmt.sizes.feed_forward=24"],
         }.items()
     }
-    family = initial.lineage["family"]
-    assert initial.lineage == {"family": family, "seed": 0, "initial": None}
-    assert other_facts["replicate"].lineage == {"family": family, "seed": 1, "initial": None}
-    assert other_facts["wider"].lineage["family"] != family
+    family = initial.system.lineage["family"]
+    assert initial.system.lineage == {"family": family, "seed": 0, "initial": None}
+    assert other_facts["replicate"].system.lineage == {"family": family, "seed": 1, "initial": None}
+    assert other_facts["wider"].system.lineage["family"] != family
     # Each of two replicates starts from its own, and both still count as replicates.
     first, second = (tuned(start, "gender", "none", f"nmt.seed={seed}")
                      for seed, start in enumerate((initial, other_facts["replicate"])))  # fmt: skip
-    assert first.lineage["initial"] == initial.model_id
-    assert second.lineage["initial"] == other_facts["replicate"].model_id
-    assert first.lineage["family"] == second.lineage["family"] != family
+    assert first.system.lineage["initial"] == initial.system.fingerprint
+    assert second.system.lineage["initial"] == other_facts["replicate"].system.fingerprint
+    assert first.system.lineage["family"] == second.system.lineage["family"] != family
     # A folder says the same as the configuration that trained it.
     opened = Job(configure(*SMALL, f"nmt.path={first.system.path}", cell[1]))
-    assert opened.lineage == first.lineage
+    assert opened.system.lineage == first.system.lineage
 
 
 # Reading ---------------------------------------------------------------------------------------

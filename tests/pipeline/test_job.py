@@ -69,7 +69,6 @@ def test_scores_of_others_stand_for_the_models(tmp_path, right_and_wrong_pairs):
         -n / 3 for n in range(len(right_and_wrong_pairs))
     ]
     assert job.system_identity()["nmt"] == "theirs"
-    assert job.model_id == ""
     assert not (tmp_path / "store").exists()
 
 

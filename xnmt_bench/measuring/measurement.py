@@ -400,9 +400,10 @@ def described_rows(
         try:
             description = _read_description(path)
             row = Measurement(**description | {"facts": Facts.of(description["facts"])})
+            missing = set(identity) - row.identity.keys()
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise StoreError(f"{path}: not a readable measurement: {error}; {CURE}") from None
-        if missing := set(identity) - set(row.identity):
+        if missing:
             # Measured anew it has another file, and this one stays.
             raise StoreError(
                 f"{path}: no column {min(missing)!r}, since another version wrote it; delete it"
