@@ -30,7 +30,8 @@ class Difference:
         p: two-sided.
         paired: both are of the same units, so that each draw is the same for both.
         units: how many they have in common.
-        systems: how many systems both were measured of.
+        systems: how many systems both were measured of; of the side that has fewer, where they
+            share none.
     """
 
     effect: float
