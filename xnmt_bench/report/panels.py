@@ -325,6 +325,8 @@ def _name_content(metric: Metric, m: Measurement, scored: Sequence[ScoredRow]) -
         for s in scored
         if s.row[metric.compared] == m.identity[metric.compared] and s.measurement.model == m.model
     ]
+    if all(s.measurement.content == m.content for s in same_name):
+        return ""
     by_row: dict[str, list[Mapping[str, str]]] = {}
     for s in same_name:
         by_row.setdefault(str(seedless(s)), []).append(s.measurement.content)
