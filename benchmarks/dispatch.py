@@ -33,6 +33,7 @@ from extraction import read_pairs
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from sentences import draw_rules, encode, list_decisions
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from proxies.base import Proxy, Vocabulary
@@ -43,15 +44,15 @@ from support.dispatched import count
 from support.huggingface_models import READER, build_base
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key
 from xnmt_bench.corpora.sentence import Sentence
-from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SentencePiece, train_subwords
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import SentencePiece, train_subwords
 from xnmt_bench.device import CPU, device_of
 from xnmt_bench.fitting import adam
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.metrics.causes.effects import Interventions
 from xnmt_bench.metrics.causes.metric import SHARD as REPLACED
 from xnmt_bench.metrics.erasure.curves import erase
-from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
+from xnmt_bench.metrics.erasure.erasing import Eraser
 from xnmt_bench.metrics.erasure.stages import SHARD as ERASED
 from xnmt_bench.metrics.infidelity.metric import SHARD as SAMPLED
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
@@ -71,7 +72,6 @@ from xnmt_bench.nmt.loading import build_model
 from xnmt_bench.pipeline.decision_table import TOGETHER
 from xnmt_bench.registry import load_explainer
 from xnmt_bench.rules.extract import ExtractionOptions, extract, label
-from xnmt_bench.rules.table import Rules
 
 EXPLAINERS = {  # operations a sentence that are aimed at
     "attention": 5,
@@ -127,41 +127,6 @@ def make_m2m100(pairs: list[tuple[str, str]], folder: Path, width: int = 16) -> 
 
 COLUMNS = "work", "times", "operations of each", "views among them", "waits", "aim", "met"
 MODELS = {"transformer_128": make_transformer, "m2m100": make_m2m100}
-
-
-def encode(model: NMTModel, pairs: list[tuple[str, str]]) -> EncodedSplit:
-    """Return the sentences as ids."""
-    sides = (
-        EncodedSide.of([[*subwords.encode(text), EOS] for text in texts])
-        for subwords, texts in zip(model.vocabularies, zip(*pairs, strict=True), strict=True)
-    )
-    return EncodedSplit(*sides, np.arange(len(pairs)))
-
-
-def list_decisions(split: EncodedSplit) -> list[Decision]:
-    """Return every decision, its words in the order of the sentence; labels are made up."""
-    decisions = []
-    for i in range(len(split)):
-        source, target = words_of(split.source[i]), words_of(split.target[i])
-        for step in range(len(split.target[i])):
-            prefix = target[target < step]
-            side = np.repeat([0, 1], [len(source), len(prefix)])
-            places = np.concatenate([source, prefix])
-            decisions.append(Decision(i, step, int(split.target[i][step]), side, places))
-    return decisions
-
-
-def draw_rules(decisions: list[Decision]) -> Rules:
-    """Return rules of one word a side, drawn at random, as Base scores them."""
-    rng = np.random.default_rng(0)
-    names = ("sentence", "step", "label")
-    columns = (np.array([getattr(d, name) for d in decisions]) for name in names)
-    sides = []
-    for side in (0, 1):
-        # The first step sees no prefix, and has -1 in the place of a word.
-        places = [d.place_W[d.side_W == side] for d in decisions]
-        sides.append(np.array([[rng.choice(p) if len(p) else -1] for p in places]))
-    return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)
 
 
 def explain(model: NMTModel, split: EncodedSplit, name: str, folder: Path, **few: int) -> None:

@@ -23,21 +23,21 @@ from extraction import SIZES, build, read_pairs
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from sentences import draw_rules, encode, list_decisions
 
-from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
-from xnmt_bench.corpora.vocabulary.subwords import EOS, SEPARATOR
+from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.corpora.vocabulary.subwords import SEPARATOR
 from xnmt_bench.device import CPU
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges.masked import base_log_likelihoods
 from xnmt_bench.metrics.erasure.curves import erase
-from xnmt_bench.metrics.erasure.erasing import Decision, Eraser, words_of
+from xnmt_bench.metrics.erasure.erasing import Decision, Eraser
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.metrics.soft.distances import Decision as SoftDecision
 from xnmt_bench.metrics.soft.distances import distances
 from xnmt_bench.metrics.soft.retention import KINDS
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.context_change import compare_contexts
-from xnmt_bench.rules.table import Rules
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 SAMPLES = 5  # of soft erasure
@@ -59,41 +59,6 @@ class Counted(Eraser):
         return super().probabilities(decisions, rows)
 
 
-def encode(model: NMTModel, pairs: list[tuple[str, str]]) -> EncodedSplit:
-    """The sentences as ids."""
-    sides = (
-        EncodedSide.of([[*subwords.encode(text), EOS] for text in texts])
-        for subwords, texts in zip(model.vocabularies, zip(*pairs, strict=True), strict=True)
-    )
-    return EncodedSplit(*sides, np.arange(len(pairs)))
-
-
-def decisions_of(split: EncodedSplit) -> list[Decision]:
-    """Every decision, its words in the order of the sentence; labels are made up."""
-    decisions = []
-    for i in range(len(split)):
-        source, target = words_of(split.source[i]), words_of(split.target[i])
-        for step in range(len(split.target[i])):
-            prefix = target[target < step]
-            side = np.repeat([0, 1], [len(source), len(prefix)])
-            places = np.concatenate([source, prefix])
-            decisions.append(Decision(i, step, int(split.target[i][step]), side, places))
-    return decisions
-
-
-def draw_rules(decisions: list[Decision]) -> Rules:
-    """Rules of one word a side, drawn at random, as Base scores them."""
-    rng = np.random.default_rng(0)
-    names = ("sentence", "step", "label")
-    columns = (np.array([getattr(d, name) for d in decisions]) for name in names)
-    sides = []
-    for side in (0, 1):
-        # The first step sees no prefix, and has -1 in the place of a word.
-        places = [d.place_W[d.side_W == side] for d in decisions]
-        sides.append(np.array([[rng.choice(p) if len(p) else -1] for p in places]))
-    return Rules(*columns, np.zeros(len(decisions)), *sides, *sides)
-
-
 def seconds(work: Callable[[], object]) -> float:
     """Processor time of some work."""
     start = time.process_time()
@@ -103,7 +68,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def measure(model: NMTModel, split: EncodedSplit) -> dict[str, tuple[int, float]]:
     """Rows and seconds of each."""
-    decisions = decisions_of(split)
+    decisions = list_decisions(split)
     rules, rng = draw_rules(decisions), np.random.default_rng(0)
     pairs = [(split.source[i], split.target[i]) for i in range(len(split))]
     batches = [decide(model, model.collate([pair]))[0] for pair in pairs]
