@@ -266,6 +266,17 @@ def test_clusters_of_a_plug_in_by_words(tmp_path):
     assert [resolved.right(suite_item) for suite_item in suite.items] == [True, False]
 
 
+@pytest.mark.parametrize("last", [4, 5])  # resolvers split `it's` in two tokens, or not
+def test_a_pronoun_with_a_clitic_is_the_pronoun(tmp_path, last):
+    source = "The trophy is big, it's red ."
+    item = Item(0, 4, Entity((1,)))
+    suite = Suite.of("made", [source], [item])
+    assert suite.pronoun(item) == "it" and not suite.personal(item)
+    tokens = ["The", "trophy", "is", "big", ",", "it", "'s", "red", "."]
+    row = {"tokens": tokens, "clusters": [[[0, 1], [5, last + 1]]]}
+    assert Resolver(resolver(tmp_path, row), suite).right(item)
+
+
 def test_an_entity_of_an_earlier_sentence_is_in_no_resolvers_sentence():
     source = "Anna saw that it shone ."
     earlier = Item(0, 3, Entity((3,), back=1))  # word 3 of this sentence is the pronoun itself

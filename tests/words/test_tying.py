@@ -22,6 +22,7 @@ def tied(pieces, text, eos=True):
         ("▁a ▁ . . . ▁1 ⁄ 2", "a … ½", [0, 1, 1, 1, 1, 2, 2, 2]),
         # Moses's marks.
         ("don &apos;t go @-@ to &amp; fro", "don 't go - to & fro", [0, 1, 2, 3, 4, 5, 6]),
+        ("a &apos;s &quot; b &quot;", "a &apos;s &quot; b &quot;", [0, 1, 2, 3, 4]),
         # A tool without subwords cannot say more of unknown words.
         ("the <unk> <unk> sees", "the dog quickly sees", [0, 1, 2, 3]),
         ("the ⁇ sees", "the 犬 sees", [0, 1, 2]),

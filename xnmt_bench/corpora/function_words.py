@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xnmt_bench.corpora.languages import language_code
 from xnmt_bench.corpora.text import word_lists
+from xnmt_bench.morphology.base import stripped
 
 EOS_MARK = "</s>"  # the name of EOS where it stands among words
 # Russian with its inflected forms, since texts are not lemmatised. Chinese in single characters, as
@@ -21,7 +22,9 @@ def is_function(word: str, function_words: frozenset[str]) -> bool:
     """Return whether a word is a function word, punctuation or EOS (Dinarelli et al. 2024, 4).
 
     Args:
-        word: as the text has it, or `EOS_MARK`.
+        word: as the text has it, with or without attached punctuation, or `EOS_MARK`.
         function_words: of its language.
     """
-    return word.lower() in function_words or word == EOS_MARK or not any(map(str.isalnum, word))
+    if word == EOS_MARK or not any(map(str.isalnum, word)):
+        return True
+    return not function_words.isdisjoint((word.lower(), stripped(word).lower()))

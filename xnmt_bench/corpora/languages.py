@@ -15,7 +15,7 @@ from xnmt_bench.errors import XnmtError, import_extra
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
 
-BLANKS, CHARACTERS = "13a", "char"  # sacrebleu's tokenizers of languages with blanks and without
+BLANKS, CHARACTERS, CHINESE = "13a", "char", "zh"  # tokenizers of sacrebleu
 UNKNOWN = ""  # the language of a text of which none is given
 # sacrebleu's tokenizers of languages and scripts whose words are not what stands between blanks. It
 # cuts Thai, Lao, Khmer, Burmese, Shan, Tibetan and Dzongkha by pieces of a model that has to be

@@ -30,7 +30,7 @@ def tie_tokens(tokens: Tokens, text: str) -> Tokens | None:
         _letters(unescaped(piece)) if word >= 0 else ""
         for piece, word in zip(tokens.bare, tokens.words, strict=True)
     ]
-    letters = [_letters(word) for word in words]
+    letters = [_letters(unescaped(word)) for word in words]
     tied: Sequence[int] | None = None
     if "".join(pieces) == "".join(letters):
         tied = _by_letters(pieces, letters, tokens.words)
@@ -89,7 +89,8 @@ def _alike(tokens: Tokens, words: Sequence[str]) -> bool:
     if len(token_words) != len(words):
         return False
     differs = [
-        _letters(token) != _letters(word) for token, word in zip(token_words, words, strict=True)
+        _letters(token) != _letters(unescaped(word))
+        for token, word in zip(token_words, words, strict=True)
     ]
     unknown = [bool(UNKNOWN.fullmatch(token)) for token in token_words]
     # One word that vanished and a neighbour that was split would keep the count.

@@ -14,7 +14,7 @@ from xnmt_bench.measuring.units import Units, by_unit, side_by_side
 from xnmt_bench.metrics.antecedent import AntecedentWeight
 from xnmt_bench.metrics.antecedent.logistic import slope
 from xnmt_bench.metrics.antecedent.metric import RIGHT, WEIGHT
-from xnmt_bench.metrics.antecedent.weights import AntecedentWeights
+from xnmt_bench.metrics.antecedent.weights import AntecedentWeights, find_phrase
 from xnmt_bench.pipeline.job import Job
 
 
@@ -162,6 +162,22 @@ def test_doubts_are_of_the_set_that_is_measured(discourse_job, monkeypatch):
     assert planned.identify().facts["doubts"] == ["doubtful"]
     [pairs] = pairs_asked
     assert len(pairs) == 45 and all(len(pair) == 2 for pair in pairs)
+
+
+@pytest.mark.parametrize("phrase", [("your", "hand"), ("hand,",)])
+def test_an_antecedent_is_found_in_text_that_is_not_tokenised(phrase):
+    assert find_phrase(phrase, ["My", "hand!", "Give", "me", "Your", "hand,", "ah."])[-1] == 5
+    assert find_phrase(("hands",), ["hand,"]) == ()
+
+
+def test_antecedents_that_are_not_found_are_counted(discourse_job):
+    groups = discourse_job.corpus.contrastive("test")[2]
+    lost = replace(groups.groups[0].antecedent, words=("nowhere",))
+    groups = replace(
+        groups, groups=[replace(groups.groups[0], antecedent=lost), *groups.groups[1:]]
+    )
+    weights = AntecedentWeights(discourse_job, groups)
+    assert weights.not_found == 1 and len(weights.placed) == len(groups.groups) - 1
 
 
 def test_an_antecedent_beyond_the_window_is_left_out(discourse_job):

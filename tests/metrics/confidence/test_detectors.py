@@ -215,7 +215,7 @@ def test_right_chinese_translations_are_no_suspects():
     assert columns["target_words"] == [12, 13, 12, 4, 35]
     assert columns["usual_length_ratio"] == [2.0] * 5
     assert columns["wrong_language"] == [0.0] * 5
-    assert columns["top_four_gram"] == [0, 0, 0, 0, 4]
+    assert columns["top_four_gram"] == [0, 0, 0, -1, 4]
     assert (columns["bleu"][0], columns["ter"][0]) == (pytest.approx(100), 0)
     lists = listed(numbers_of(columns), Thresholds())
     assert (lists["length"][1], lists["repetition"][1]) == ([3, 4], [4])
@@ -229,6 +229,15 @@ def test_four_words_of_thai_are_sixteen_characters():
     assert detectors.top_four_gram("working and travelling", once, ("en", "th")) == 1
     repeated = detectors.top_four_gram("working and travelling", once * 4, ("en", "th"))
     assert repeated == 4
+
+
+@pytest.mark.parametrize("language", ["zh", "yue", ""])
+def test_a_term_of_chinese_may_be_repeated(language):
+    target = "人工智能正在改变医学，人工智能帮助学校，人工智能改造工作。"
+    source = "AI is changing medicine , AI helps schools , and AI transforms work ."
+    languages = ("en" if language else "", language)
+    assert detectors.top_four_gram(source, target, languages) == 0
+    assert detectors.top_four_gram(source, target * 3, languages) >= 2
 
 
 def test_language():
@@ -283,6 +292,7 @@ def test_annotated_hallucinations():
         ("src,mt,bad\na,b,0\n", "x.csv:1: no column 'ref'; the header has src, mt, bad"),
         ("src,mt,ref,bad\na,b,c\n", "x.csv:2: 3 fields, but the header has 4"),
         ("src,mt,ref,bad\na,b,c,1\n ,b,c,0\n", "x.csv:3: src is empty"),
+        ("src,mt,ref,bad\na,b,c,1\na,b,,0\n", "x.csv:3: ref is empty"),
         (
             "src,mt,ref,bad\na,b,c,1\na,b,c,2\n",
             "x.csv:3: bad: '2' is neither 0 nor 1 (the first row",

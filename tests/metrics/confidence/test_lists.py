@@ -61,7 +61,7 @@ def test_thresholds_move_rule_and_members():
     assert configured_metrics(config)["confidence"].thresholds == Thresholds(repeated=4)
 
 
-def test_what_nobody_knows_puts_no_sentence_on_a_list():
+def test_unknown_values_put_no_sentence_on_a_list():
     scored = {"target_words": np.array([5.0, 0.0])}
     members = {name: places for name, (_, places) in listed(scored, Thresholds()).items()}
     assert members.pop("empty") == [1]
@@ -72,3 +72,8 @@ def test_pairs_of_the_training_data():
     train = [Sentence("a b", "x y", "", 0), Sentence("c", "c", "", 1)]
     pairs = [("a b", "x y"), ("a b", "x"), ("c", "c"), ("c", "c")]
     assert in_training(pairs, train) == [1, 0, 1, 1]
+
+
+def test_pairs_of_the_training_data_are_found_as_vocabularies_normalise_them():
+    train = [Sentence("Warte …  ½", "Wait … ½", "", 0)]
+    assert in_training([("Warte ... 1⁄2", "Wait ... 1⁄2")], train) == [1]

@@ -250,3 +250,8 @@ def test_eos_is_a_function_token():
     assert is_function("</s>", frozenset())
     assert is_function("...", frozenset())
     assert not is_function("s", frozenset())
+
+
+def test_attached_punctuation_is_no_part_of_a_function_word():
+    assert is_function("It.", frozenset({"it"})) and is_function("(it", frozenset({"it"}))
+    assert not is_function("item.", frozenset({"it"}))

@@ -53,8 +53,9 @@ def read_annotated(path: Path) -> list[Annotated]:
             reason = "the first row makes the column a label; remove the column if it is not one"
             problem = f"{wrong[0]}: {cells[wrong[0]]!r} is neither 0 nor 1 ({reason})"
             raise DataError(path, line, problem)
-        if not visible(cells[SOURCE]):
-            raise DataError(path, line, f"{SOURCE} is empty")
+        for name in (SOURCE, REFERENCE):
+            if not visible(cells[name]):
+                raise DataError(path, line, f"{name} is empty")
         labels = {name: bool(values[name]) for name in names}
         annotated.append(Annotated(cells[SOURCE], cells[TRANSLATION], cells[REFERENCE], labels))
     return annotated

@@ -280,7 +280,7 @@ class Alignments(Lazy):
             if self._dumped is None
             else {"corpus": self._job.corpus.recipe(EVALUATED), "numbers": self.numbers}
         )
-        return self._job.store.stage(stage, work, version=5, cheap=True, **recipe)
+        return self._job.store.stage(stage, work, version=6, cheap=True, **recipe)
 
 
 def _both(forward: Sequence[Links], backward: Sequence[Links]) -> dict[str, Sequence[Links]]:

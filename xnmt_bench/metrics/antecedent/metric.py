@@ -149,13 +149,18 @@ class MeasuredSet:
         return [self.made]
 
     @cached_property
+    def weights(self) -> AntecedentWeights:
+        """The explainer's weights on the antecedents."""
+        return AntecedentWeights(self._job, self._set)
+
+    @cached_property
     def made(self) -> Stage:
         """The weight of each group's antecedent.
 
         Raises:
             NotApplicable: no antecedent is in a sentence that the system reads.
         """
-        weights = AntecedentWeights(self._job, self._set)
+        weights = self.weights
         if not weights.placed:
             raise NotApplicable("no antecedent is in a sentence that the system reads")
 
@@ -173,16 +178,19 @@ class MeasuredSet:
         return self._job.store.stage(
             "antecedent",
             work,
-            version=1,
+            version=2,
             cheap=True,
             relevance=relevance,
             set=self._set.fingerprint,
         )
 
     def doubts(self) -> list[str]:
-        """Return why the system's numbers on the set mean little."""
+        """Return why the system's numbers on the set mean little, and what is left out."""
         true = (group.passages()[group.true] for group in self._set.groups)
-        return self._job.doubts_of([(passage.source, passage.target) for passage in true])
+        doubts = self._job.doubts_of([(passage.source, passage.target) for passage in true])
+        if lost := self.weights.not_found:
+            doubts.append(f"{lost} antecedents are not found among the words of their sentence")
+        return doubts
 
     def evidence(self, member_G: np.ndarray) -> Evidence:
         """Return the groups of a part, by source."""

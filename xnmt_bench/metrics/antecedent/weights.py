@@ -11,6 +11,7 @@ from xnmt_bench.corpora.passages import PassageCorpus
 from xnmt_bench.corpora.suites.contrastive.group import ContrastiveSet, Group
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.vocabulary.subwords import UNTIED
+from xnmt_bench.morphology.base import stripped
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.texts import Texts
@@ -28,7 +29,7 @@ class Placed:
         sentence: the index of its current sentence in the split.
         step: the first at which the true translation and a variant differ: the decision.
         segment: the sentence of the concatenation that the antecedent is in.
-        words: the antecedent's places in it.
+        words: the antecedent's places in it; none where it is not found.
         sizes: how many words each sentence of the concatenation has.
     """
 
@@ -53,10 +54,20 @@ class AntecedentWeights:
         """The passages as ids."""
         return self._job.system.read(self.corpus, (EVALUATED,))
 
-    @cached_property
+    @property
     def placed(self) -> list[Placed]:
         """The groups that can be asked: the antecedent is found, and in a sentence that is read."""
-        placed = list[Placed]()
+        return [placed for placed in self._read if placed.words]
+
+    @property
+    def not_found(self) -> int:
+        """How many antecedents are not among the words of their sentence, which is read."""
+        return len(self._read) - len(self.placed)
+
+    @cached_property
+    def _read(self) -> list[Placed]:
+        """The groups whose antecedent is in a sentence that is read; no words if not found."""
+        read = list[Placed]()
         numbers = self.texts.split(EVALUATED).number.tolist()
         kept, sentences = set(numbers), list(self.corpus.sentences(EVALUATED))
         for index, number in enumerate(numbers):
@@ -72,10 +83,11 @@ class AntecedentWeights:
             depth = segment + group.antecedent.distance
             texts = [split_words(s.source) for s in sentences[number - depth : number + 1]]
             tied = UNTIED not in self.texts.split(EVALUATED).source.words(index)
-            if tied and (words := _places(group.antecedent.words, texts[segment])):
+            if tied:
+                words = find_phrase(group.antecedent.words, texts[segment])
                 step = self._step(index, group)
-                placed.append(Placed(document, index, step, segment, words, tuple(map(len, texts))))
-        return placed
+                read.append(Placed(document, index, step, segment, words, tuple(map(len, texts))))
+        return read
 
     def _step(self, index: int, group: Group) -> int:
         """Return the first step at which the true translation and a variant part."""
@@ -113,9 +125,14 @@ class AntecedentWeights:
         return float(significant_1N[0, list(placed.words)].max())
 
 
-def _places(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
-    """Return where a phrase stands among words, in any case: the last such place, or none."""
-    lower_phrase, lower_words = ([w.lower() for w in some] for some in (phrase, words))
+def find_phrase(phrase: Sequence[str], words: Sequence[str]) -> tuple[int, ...]:
+    """Return where a phrase stands among words: the last such place, or none.
+
+    In any case, and with or without attached punctuation, as a text has it that is not tokenised.
+    """
+    lower_phrase, lower_words = (
+        [stripped(word).lower() or word for word in some] for some in (phrase, words)
+    )
     # From the right: of several places the one nearest to the pronoun.
     for start in range(len(lower_words) - len(lower_phrase), -1, -1):
         if lower_words[start : start + len(lower_phrase)] == lower_phrase:

@@ -14,14 +14,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from xnmt_bench.corpora.languages import CHARACTERS, UNKNOWN, cut_words, tokenizer_name
+from xnmt_bench.corpora.languages import (
+    CHARACTERS,
+    CHINESE,
+    UNKNOWN,
+    cut_words,
+    lacks_blanks,
+    tokenizer_name,
+)
 from xnmt_bench.words import Weighed
 
 LITTLE = 0.2  # attention below which a source token is ignored (Berard et al. 2019)
 NEAREST, REFERENCE = 4, 1000  # of Wass-to-Data: sentences that are averaged, and compared with
 ALIKE = 0.1  # how far their target lengths may differ
 SEED = 0  # of the draw where more are alike
-GRAM, GRAM_OF_CHARACTERS = 4, 16  # a word of Thai has about four characters
+GRAM = 4  # words
+GRAM_OF_CHARACTERS = {CHINESE: 7, CHARACTERS: 16}  # about four words of Chinese, and of Thai
 ANY_LANGUAGES = (UNKNOWN, UNKNOWN)
 DIGITS = re.compile(r"\d+")
 CORRUPT = ("Cc", "Co", "Cs")  # control, private use, surrogate
@@ -119,7 +127,7 @@ def source_contribution(sentence: Weighed) -> tuple[float, float]:
 def top_four_gram(source: str, target: str, languages: tuple[str, str] = ANY_LANGUAGES) -> int:
     """Return the translation's commonest 4-gram's count, less the source's (Raunak et al. 2021).
 
-    Where words are characters, it is of sixteen.
+    Where words are characters, it is of seven of Chinese and of sixteen of other scripts.
     """
     source_count, target_count = map(_count_commonest, (source, target), languages)
     return target_count - source_count
@@ -127,7 +135,8 @@ def top_four_gram(source: str, target: str, languages: tuple[str, str] = ANY_LAN
 
 def _count_commonest(text: str, language: str) -> int:
     words = cut_words(text, language)
-    size = GRAM_OF_CHARACTERS if tokenizer_name(language) == CHARACTERS else GRAM
+    tokenizer = tokenizer_name(language) if language else CHARACTERS
+    size = GRAM_OF_CHARACTERS.get(tokenizer, GRAM) if lacks_blanks([text]) else GRAM
     grams = Counter(zip(*(words[n:] for n in range(size)), strict=False))  # the shortest ends it
     return max(grams.values(), default=0)
 

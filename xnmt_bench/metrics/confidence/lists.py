@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -119,14 +120,21 @@ def listed(columns: Columns, at: Thresholds) -> dict[str, tuple[str, list[int]]]
 def in_training(pairs: Sequence[tuple[str, str]], train: Iterable[Sentence]) -> list[float]:
     """Return 1 for each pair of texts that is in the training data, else 0.
 
+    Compared in one normal form, since vocabularies normalise what they read (NFKC, blanks).
+
     Args:
         pairs: sources and translations.
         train: the training pairs, which stream.
     """
     # The test set is held in memory; the training data streams.
-    tested = set(pairs)
-    trained = {pair for s in train if (pair := (s.source, s.target)) in tested}
-    return [float(pair in trained) for pair in pairs]
+    tested = [_normalize(*pair) for pair in pairs]
+    known = set(tested)
+    trained = {pair for s in train if (pair := _normalize(s.source, s.target)) in known}
+    return [float(pair in trained) for pair in tested]
+
+
+def _normalize(*texts: str) -> tuple[str, ...]:
+    return tuple(" ".join(unicodedata.normalize("NFKC", text).split()) for text in texts)
 
 
 def suspected(

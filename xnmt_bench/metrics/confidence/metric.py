@@ -309,7 +309,7 @@ class Confidence(Metric):
         return job.store.stage(
             "confidence",
             work,
-            version=5,
+            version=6,
             cheap=True,
             weights=weighed_sentences,
             references=references and fingerprint({"texts": references}),

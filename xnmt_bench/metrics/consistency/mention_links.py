@@ -119,7 +119,7 @@ def _store_links(
         columns = {"sentence": list(links), "links": list(map(to_pharaoh, links.values()))}
         write_table(pa.table(columns), folder / FILE)
 
-    artefact = store.stage("consistency_links", work, version=4, cheap=True, of=linked_id, **recipe)
+    artefact = store.stage("consistency_links", work, version=5, cheap=True, of=linked_id, **recipe)
     return artefact, read_links(artefact.path / FILE)
 
 

@@ -446,7 +446,7 @@ class Consistency(SumMetric):
         artefact = job.store.stage(
             "consistency_judged",
             partial(write_judged, suite, items, translations, judged),
-            version=4,
+            version=5,
             cheap=True,
             morphology=type(morphology).__name__,
             # The genders' rules count by their version, since their code lies outside the recipe.

@@ -21,8 +21,8 @@ ARTICLES = ("the", "a", "an")
 
 
 def bare(word: str) -> str:
-    """Return a word without the punctuation that is attached to it, in lower case."""
-    return re.sub(r"^\W+|\W+$", "", word).lower()
+    """Return a word in lower case, without attached punctuation and clitic: `It's` is `it`."""
+    return re.sub(r"['’]s$", "", re.sub(r"^\W+|\W+$", "", word).lower())
 
 
 def with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:

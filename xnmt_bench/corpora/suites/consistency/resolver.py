@@ -76,10 +76,12 @@ class Resolver:
         if clusters is None:
             return None
         words = letter_starts(split_words(sentence))
-        # Its letters, from the first to behind the last.
-        pronoun = (words[item.pronoun], words[item.pronoun + 1])
+        # Its letters, from the first to behind the last: of `it's`, resolvers take `it` or all.
+        start, end = words[item.pronoun : item.pronoun + 2]
+        pronouns = {(start, end), (start, start + len(letters(self._suite.pronoun(item))))}
         return any(
-            pronoun in cluster and any(_names(words, item.entity, mention) for mention in cluster)
+            not pronouns.isdisjoint(cluster)
+            and any(_names(words, item.entity, mention) for mention in cluster)
             for cluster in clusters
         )
 

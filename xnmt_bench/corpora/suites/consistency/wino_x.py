@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def wino_x(data: Path, language: str) -> Suite:
         wrong = ANSWERS[0] + ANSWERS[1] - right
         named = {n: row[f"referent{n}_en"] for n in ANSWERS}
         spans = {n: _last_span(words, name) for n, name in named.items()}
-        forms = [_form(word) for word in words]
+        forms = [bare(word) for word in words]
         by_noun = ([n for n, form in enumerate(forms) if form == noun] for noun in THINGS)
         pronouns = next(filter(None, by_noun), [])
         expected = bare(row[f"pronoun{right}"])
@@ -76,14 +75,9 @@ def _row(path: Path, number: int, text: str) -> Mapping[str, Any]:
     return row
 
 
-def _form(word: str) -> str:
-    """Return a word in the form that is compared: `It's` is `it`, `bag's` is `bag`."""
-    return re.sub(r"['’]s$", "", bare(word))
-
-
 def _last_span(words: Sequence[str], name: str) -> Span:
     """Return the last place of some words among others; none where they are not there."""
-    name_forms, word_forms = ([_form(word) for word in some] for some in (split_words(name), words))
+    name_forms, word_forms = ([bare(word) for word in some] for some in (split_words(name), words))
     starts = range(len(word_forms) - len(name_forms), -1, -1)  # from the right
     first = next(
         (n for n in starts if name_forms and word_forms[n : n + len(name_forms)] == name_forms),
