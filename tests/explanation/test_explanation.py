@@ -227,6 +227,12 @@ def test_round_trip(tmp_path, prefix):
     assert same(read, explanation)
 
 
+def test_words_of_pieces_come_back(tmp_path):
+    made(source_words=[0, 0, 1, -1]).save(tmp_path / "x.json")
+    [read] = xnmt_bench.load_explanations(tmp_path / "x.json")
+    assert read.source_words == [0, 0, 1, -1] and read.target_words is None
+
+
 def test_round_trip_in_context(tmp_path):
     later = made(
         labels=["oß", "</s>"],

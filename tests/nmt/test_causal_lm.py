@@ -9,12 +9,12 @@ from itertools import groupby
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AddedToken, AutoTokenizer
 
 import xnmt_bench
 from support.configurations import configure
 from support.huggingface_models import build as build_translator
-from support.language_models import CONFIGS, EXAMPLES, FURTHER, REFUSED, TEMPLATE, build
+from support.language_models import CONFIGS, EXAMPLES, FURTHER, NESTED, REFUSED, TEMPLATE, build
 from support.model_checks import (
     assert_same_relevance,
 )
@@ -102,7 +102,7 @@ def test_ids_and_embeddings_are_one_function(model, pairs):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("family", FURTHER)
+@pytest.mark.parametrize("family", [*FURTHER, *NESTED])
 def test_further_families_are_read_as_they_are(family, tmp_path, texts):
     """Beyond windows, and in a padded batch."""
     build(family, tmp_path / family, texts)
@@ -390,6 +390,19 @@ def test_special_tokens_in_a_text_are_unknown_words(llama):
     assert not {PAD, BOS, EOS} & {*ids}
 
 
+def test_a_special_token_that_is_not_named_is_an_unknown_word_too(tmp_path, texts):
+    build("llama", tmp_path, texts, vocab_size=520)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_tokens([AddedToken("<eot>", special=True)])
+    assert "<eot>" not in tokenizer.all_special_tokens
+    tokenizer.save_pretrained(tmp_path)
+    model = open_causal_lm(str(tmp_path), TEMPLATE)
+    assert UNK in model.source_subwords.encode("a <eot> b")
+    [number] = tokenizer.convert_tokens_to_ids(["<eot>"])
+    unpredictable = model.target_subwords.ids.unpredictable
+    assert number in model.their_ids[unpredictable]
+
+
 def test_a_piece_ends_where_a_sentence_ends(llama):
     """The tokenizer makes one piece of a full stop and a line end; in the prompt they are two."""
     model = open_causal_lm(str(llama), TEMPLATE, EXAMPLES[:1])
@@ -588,6 +601,27 @@ def test_a_chat_template_stands_around_the_message(chat):
     alone = open_causal_lm(str(chat), "To German: {source}", chat=True)
     ids = prompt_of(alone, source)[0]
     assert ids.tolist() == [*(theirs["input_ids"] if hasattr(theirs, "keys") else theirs)]
+
+
+def test_a_chat_template_writes_no_date_of_today(chat):
+    today = "{{ '<user>' if strftime_now('%d %b %Y') == '26 Jul 2024' else '<turn>' }}"
+    (chat / "chat_template.jinja").write_text(today + CHAT)
+    model = open_causal_lm(str(chat), "To German: {source}", chat=True)
+    assert model.tokenizer.decode(model.before).startswith("<user><bos>")
+
+
+def test_a_sentence_is_cut_as_the_chat_template_writes_answers(chat):
+    """An answer begins and ends with a blank, which the prompt for the next one lacks."""
+    template = CHAT.replace("<reply>\n", "<reply>").replace(
+        "{{ m.content | trim }}",
+        "{{ m.content if m.role == 'user' else ' ' + m.content + ' ' }}",
+    )
+    (chat / "chat_template.jinja").write_text(template)
+    model = open_causal_lm(str(chat), "To German: {source}", EXAMPLES, chat=True)
+    source, target = model.source_subwords.encode("a cat"), model.target_subwords.encode("ein Hund")
+    assert model.target_subwords.decode(target) == "ein Hund"
+    read = model.tokenizer.decode([*prompt_of(model, [*source, EOS])[0], *model.their_ids[target]])
+    assert read.endswith("<user>\nTo German: a cat<turn>\n<reply> ein Hund")
 
 
 def test_a_chat_template_that_cannot_be_used_is_refused(chat, llama):

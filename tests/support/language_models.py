@@ -48,6 +48,13 @@ FURTHER = {
     "gpt_oss": {"head_dim": 8, "num_local_experts": 3, "num_experts_per_tok": 2,
                 "sliding_window": 9, **GROUPED},
 }  # fmt: skip
+# Of text and images: the options of the language model stand in a config of their own.
+NESTED = {
+    "gemma3": {"mm_tokens_per_image": 1,
+               "vision_config": {"hidden_size": 8, "num_hidden_layers": 1, "patch_size": 14,
+                                 "num_attention_heads": 1, "intermediate_size": 8,
+                                 "image_size": 28}},
+}  # fmt: skip
 # Families whose attention cannot be read here, and why.
 REFUSED = {
     "bloom": ("it takes no position_ids", {}),
@@ -70,11 +77,13 @@ def build(family: str, folder: Path, texts: tuple[list[str], list[str]], **chang
     """Writes a model with great random weights, and its tokenizer trained on both sides' texts."""
     torch.manual_seed(0)
     tokenizer = make_tokenizer(texts, family in BYTES)
-    config = AutoConfig.for_model(
-        family, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        **{"vocab_size": len(tokenizer)} | SIZES | (CONFIGS | FURTHER).get(family, {}) | changes,
-    )  # fmt: skip
+    special = {f"{x}_token_id": getattr(tokenizer, f"{x}_token_id") for x in ("bos", "eos", "pad")}
+    of_text = f"{family}_text" if family in NESTED else family
+    own = (CONFIGS | FURTHER).get(of_text, {})
+    options = special | {"vocab_size": len(tokenizer)} | SIZES | own | changes
+    if family in NESTED:
+        options = special | NESTED[family] | {"text_config": options}
+    config = AutoConfig.for_model(family, **options)
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SHOWN = 3  # words of a step in an explanation's text
 START = "<s>"  # what a decoder starts with, in a file
 OURS = "xnmt_bench"  # the key of a file's info under which stands what inseq has no place for
+KEPT = ("labels", "explainer", "source_words", "target_words")  # there
 COLUMNS = ("sentence", "step", "label", "probability", "side", "position", "token", "relevance")
 COARSE = "CoarseFeatureAttributionSequenceOutput"  # one number a word, in inseq
 
@@ -330,7 +331,7 @@ class Explanations(list[Explanation]):
             "input_texts": [each.source for each in self],
             "generated_texts": [_text(each.target_tokens) for each in self],
             "step_scores": [PROBABILITY],
-            OURS: [{"labels": each.labels, "explainer": each.explainer} for each in self],
+            OURS: [{name: getattr(each, name) for name in KEPT} for each in self],
         }
         write_file(path, info, [each.inseq_fields() for each in self], COARSE)
 

@@ -72,6 +72,8 @@ def _as_saved(fields: dict[str, Any], saved: dict[str, Any]) -> Explanation:
         torch.from_numpy(read_tensor(fields[OF_SOURCE]).T.copy()).float(),
         None if prefix is None else torch.from_numpy(read_tensor(prefix)[1:].T.copy()).float(),
         str(saved["explainer"]),
+        _read_words(saved["source_words"]),
+        _read_words(saved["target_words"]),
     )
     steps, prefix_TT = len(explanation.labels), explanation.prefix_TT
     shapes = [explanation.probabilities.shape, explanation.source_TS.shape]
@@ -79,9 +81,19 @@ def _as_saved(fields: dict[str, Any], saved: dict[str, Any]) -> Explanation:
     if prefix_TT is not None:
         shapes.append(prefix_TT.shape)
         expected.append((steps, len(explanation.target_tokens)))
-    if list(map(tuple, shapes)) != expected:
+    sides = (
+        (explanation.source_tokens, explanation.source_words),
+        (explanation.target_tokens, explanation.target_words),
+    )
+    tied = all(words is None or len(words) == len(tokens) for tokens, words in sides)
+    if not tied or list(map(tuple, shapes)) != expected:
         raise ValueError("other lengths than those of the sentence")
     return explanation
+
+
+def _read_words(words: list[int] | None) -> list[int] | None:
+    """Return the word of each piece as `save` wrote it."""
+    return None if words is None else [int(word) for word in words]
 
 
 def _of_weighed(sentence: Weighed, method: str) -> Explanation:

@@ -144,7 +144,7 @@ class CausalLM(NMTModel):
             raise XnmtError(f"{type(model).__name__} cannot be read: it takes no {min(lacking)}")
         # Where only embeddings are given, Gemma 3n leaves it out. Gemma 4 looks for the id whose
         # embedding is equal, and finds no id of a changed one.
-        if getattr(model.config, "hidden_size_per_layer_input", None):
+        if getattr(model.config.get_text_config(), "hidden_size_per_layer_input", None):
             problem = "each layer reads a second embedding of every id"
             raise XnmtError(f"{type(model).__name__} cannot be read: {problem}")
         self.windows = find_windows(model)
@@ -458,7 +458,7 @@ class CausalLM(NMTModel):
 
         Cohere and Granite scale what the output layer gives, and Gemma 2 bounds it.
         """
-        config = self.model.config
+        config = self.model.config.get_text_config()
         scale = (getattr(config, "logit_scale", None) or 1.0) / (
             getattr(config, "logits_scaling", None) or 1.0
         )
@@ -541,14 +541,15 @@ def _count_positions(model: PreTrainedModel) -> int | None:
     Rotations of Phi 3 with a long context change for the whole batch where one sentence is longer
     than `original_max_position_embeddings`. A sentence's numbers would depend on its batch there.
     """
-    config = model.config
+    config = model.config.get_text_config()
     most, first = (
         getattr(config, name, None)
         for name in ("max_position_embeddings", "original_max_position_embeddings")
     )
     rotations = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
-    if first and isinstance(rotations, dict) and rotations.get("rope_type") == "longrope":
-        return int(first)
+    if isinstance(rotations, dict) and rotations.get("rope_type") == "longrope":
+        first = rotations.get("original_max_position_embeddings") or first
+        return int(first) if first else most
     return most
 
 

@@ -104,7 +104,8 @@ def causal_layers(stack: Any) -> list[CausalLayer]:
         NotApplicable: they have other parts than those of the families that are known here.
     """
     try:
-        return [_causal_layer(layer) for layer in stack.layers]
+        # A model of text and images holds a language model.
+        return [_causal_layer(layer) for layer in getattr(stack, "language_model", stack).layers]
     except AttributeError as error:
         problem = "the attention blocks of the model cannot be taken apart"
         raise NotApplicable(f"{problem}: {error}") from error
@@ -158,13 +159,18 @@ def take_layer_apart(
         values_BGKE: of each group of heads.
 
     Raises:
-        NotApplicable: the block, its input and the feed-forward block do not sum to the output.
+        NotApplicable: values are kept in another form than heads have them; or the block, its input
+            and the feed-forward block do not sum to the output.
     """
+    heads, groups, size = weights_BHQK.shape[1], values_BGKE.shape[1], values_BGKE.shape[-1]
+    # Latent attention keeps keys and values compressed.
+    if heads % groups or parts.out.weight.shape[1] != heads * size:
+        raise NotApplicable(
+            "the attention blocks of the model cannot be taken apart: its values are compressed"
+        )
     input_BQD, output_BQD = passes.last_two(parts.layer)
     fed_BQD = passes.last_two(parts.feed_forward)[1]
-    values_BHKE = values_BGKE.repeat_interleave(
-        weights_BHQK.shape[1] // values_BGKE.shape[1], dim=1
-    )
+    values_BHKE = values_BGKE.repeat_interleave(heads // groups, dim=1)
     added_BQD = parts.out((weights_BHQK @ values_BHKE).transpose(1, 2).flatten(2))
     if parts.branch_norm is not None:
         added_BQD = parts.branch_norm(added_BQD)

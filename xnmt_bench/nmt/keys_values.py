@@ -115,7 +115,8 @@ def find_windows(model: PreTrainedModel) -> dict[str, int | None]:
     Raises:
         XnmtError: layers of another kind are in it.
     """
-    name, config = type(model).__name__, model.config
+    # A model of text and images has its language model's options in a config of their own.
+    name, config = type(model).__name__, model.config.get_text_config()
     if config.model_type in OTHER_WINDOWS:
         raise XnmtError(f"{name} cannot be read: its windows of attention are of another kind")
     window = getattr(config, "sliding_window", None)

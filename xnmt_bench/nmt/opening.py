@@ -110,7 +110,8 @@ def _hugging_face_family(path: str, folder: Path) -> str:
     if model_type == "m2m_100" and "nllb" in str(tokenizer).lower():
         return "nllb"  # it differs from M2M100 only by its tokenizer
     if model_type not in FAMILIES:
-        if str(*(config.get("architectures") or [""])[:1]).endswith(LANGUAGE_MODELS):
+        of_text_alone = str(*(config.get("architectures") or [""])[:1]).endswith(LANGUAGE_MODELS)
+        if of_text_alone or "text_config" in config:  # or of text and images, such as Gemma 3
             return "causal_lm"
         families = ", ".join([*sorted({*FAMILIES.values(), "nllb"}), "language models"])
         kind = f"a model of type {model_type}" if model_type else "config.json has no model_type"

@@ -32,6 +32,9 @@ LETTER = "a"  # stands for a sentence where the pieces of what follows one are l
 # How PAD, UNK, BOS and EOS are shown, also where a line end plays one of them.
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 MARKS = ("\ue000", "\ue001", "\ue002")  # no text holds these; they stand for sentences of a chat
+# In front of a chat template that writes today's date, which would make another system of the same
+# files tomorrow. An argument would not do, since transformers has a function of this name.
+WITHOUT_TODAY = "{%- macro strftime_now(format) -%}26 Jul 2024{%- endmacro -%}"
 Examples = str | Path | Sequence[tuple[str, str]]
 Columns = Literal["source", "examples"]
 
@@ -99,6 +102,7 @@ class Template:
         try:
             written = tokenizer.apply_chat_template(
                 [{"role": role, "content": content} for role, content in chat],
+                chat_template=WITHOUT_TODAY + str(tokenizer.get_chat_template()),
                 tokenize=False,
                 add_generation_prompt=True,
             )
@@ -108,9 +112,12 @@ class Template:
         if len(parts) != 4 or [x for x in str(written) if x in MARKS] != [*MARKS]:
             raise XnmtError("the chat template does not write each sentence of a chat once")
         before, past, after, between = parts
+        # Some templates open an answer by more than what they ask for it with: a blank, a channel.
+        between = past if past.startswith(between) else between
         if turns and past != between:
             problem = f"opens a past answer by {past!r}, and the next one by {between!r}"
             raise XnmtError(f"the chat template {problem}: give no examples")
+        after = after.lstrip(" ")  # a blank behind an answer is not the answer's
         ids = cut_behind(tokenizer, LETTER, after)
         stop = str(tokenizer.decode(ids[:1]))
         if not after.startswith(stop):
@@ -325,6 +332,8 @@ class Appended(Renumbering):
         separator: int | None = None,
     ) -> None:
         unknown, special = find_unknown(tokenizer), {*tokenizer.all_special_ids}
+        # Some tokenizers mark more of them than they name.
+        special |= {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
         # Some tokenizers name a token for unknown words that the model has no row of.
         self.has_unknown = unknown is not None and unknown < size
         # PAD is masked wherever it stands, so any id does for it.
