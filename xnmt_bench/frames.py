@@ -16,7 +16,7 @@ from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.measurement import FOLDER, ScoredRow
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.measuring.units import NUMBER, TEST_SET
-from xnmt_bench.registry import create, entries, load, unknown
+from xnmt_bench.registry import create_checked, entries, load, unknown
 from xnmt_bench.report.panels import Panel, panels
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.table import csv_columns
@@ -116,9 +116,10 @@ class Results:
             The rows of its tables, which the column `table` tells apart.
 
         Raises:
-            XnmtError: no such analysis or option, or no metric that it fits was measured.
+            ConfigError: an option has a wrong value or no such name.
+            XnmtError: no such analysis, or no metric that it fits was measured.
         """
-        analysis: Analysis = create("analyses", name, **options)
+        analysis: Analysis = create_checked("analyses", name, **options)
         rows = []
         try:
             for title, result in analysis.results(dict(self._panels())):

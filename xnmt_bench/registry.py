@@ -256,21 +256,29 @@ def options(made_by: type, but: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-def load_explainer(name: str, **phi_options: Any) -> Any:
-    """Return an explainer by its name on the command line, plug-ins included.
+def create_checked(kind: str, name: str, **options: Any) -> Any:
+    """Return an object of the class behind a name, its options checked as on the command line.
 
     Raises:
         ConfigError: an option has a wrong value or no such name; each fault is a line.
         XnmtError: as `create`.
     """
+    # An unknown `removal` would be one of the others in silence.
+    plain = {option: _plain(value) for option, value in options.items()}
+    if problems := list(faults(section(load(kind, name)), plain)):
+        raise ConfigError([f"{KINDS[kind].noun} {name!r}: {problem}" for problem in problems])
+    return create(kind, name, **plain)
+
+
+def load_explainer(name: str, **phi_options: Any) -> Any:
+    """Return an explainer by its name on the command line, plug-ins included.
+
+    Raises:
+        ConfigError, XnmtError: as `create_checked`.
+    """
     if not isinstance(name, str):
         raise XnmtError(f"load_explainer: {name!r} is no name; give one, such as 'attention'")
-    name = explainer_of(name)
-    # As on the command line: an unknown `removal` would be one of the others in silence.
-    plain = {option: _plain(value) for option, value in phi_options.items()}
-    if problems := list(faults(section(load("explainers", name)), plain)):
-        raise ConfigError([f"explainer {name!r}: {problem}" for problem in problems])
-    return create("explainers", name, **plain)
+    return create_checked("explainers", explainer_of(name), **phi_options)
 
 
 def _plain(value: Any) -> Any:

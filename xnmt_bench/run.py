@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,8 @@ def evaluate(settings: Settings) -> None:
         return
     from xnmt_bench.bundles.pool import pool
 
+    if settings.cite:
+        _log_to_stderr()
     pool(paths, Path(settings.pooled))
     try:
         _evaluate(settings.changed({"results": settings.pooled}))
@@ -180,6 +183,13 @@ def evaluate(settings: Settings) -> None:
         raise StoreError(
             f"{', '.join(map(str, paths))}: a file in the bundle cannot be read: {problem}"
         ) from error
+
+
+def _log_to_stderr() -> None:
+    """Keep messages out of what is printed, such as BibTeX that a shell writes into a file."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
+            handler.setStream(sys.stderr)
 
 
 # Options of jobs, which no report reads.

@@ -133,7 +133,7 @@ def test_what_has_no_number_says_why():
         row(explainer="random", nmt="rnn_search", instantiation="rn", status="failed: oh: no"),
     ]
     cells_of = {line[0]: line[1:] for line in texts(rows)}
-    assert cells_of == {"attention": ["n/a", "n/a"], "random": ["3.00 [2.00, 4.00]", "failed"]}
+    assert cells_of == {"attention": ["n/a", ""], "random": ["3.00 [2.00, 4.00]", "failed"]}
     for form in (to_markdown, to_text, to_html):
         assert "n/a" in form(summarise(rows))
     assert "rnn_search random rn seed 1: failed: oh: no" in summarise(rows).notes

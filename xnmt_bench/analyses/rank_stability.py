@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from math import isnan
 from typing import Annotated
@@ -49,9 +49,10 @@ def stability(
     return float(agrees_R.mean()) if len(agrees_R) else float("nan")
 
 
-def _order(panel: Panel, pivot: str, names: Container[str]) -> str:
+def _order(panel: Panel, pivot: str, names: Sequence[str]) -> str:
     """Return names as the whole test set orders them: `a < b = c` where the last two tie."""
-    first, *others = ranked = [name for name in panel.ranked(pivot) if name in names]
+    panel = panel.over_shared_systems(names)  # as samples have them
+    first, *others = ranked = panel.ranked(pivot)
     ties = (panel.rank(pivot, a) == panel.rank(pivot, b) for a, b in pairwise(ranked))
     return first + "".join(
         f" {'=' if tie else '<'} {name}" for tie, name in zip(ties, others, strict=True)
@@ -88,7 +89,7 @@ class RankStability(Analysis):
             by_panel.append([])
             for pivot, measured in self._measured(panel).items():
                 # As the table ranks them: the line names what the samples were compared with.
-                order = _order(panel, pivot, measured)
+                order = _order(panel, pivot, [*measured])
                 by = f"{phrase}: {order}" if phrase else order
                 # Columns that rank alike share one note.
                 orders.setdefault(by, []).append(panel.heading(pivot))

@@ -73,6 +73,7 @@ class Ranking(Analysis):
         names = [n for n in names if self.explainers is None or n in self.explainers]
         if not names:
             return []
+        panel = panel.over_shared_systems(names)
         value_EP = np.array([[panel.value(p, name) for p in self.wanted] for name in names])
         place_EP = places(column.least_first(value_EP))
         return [

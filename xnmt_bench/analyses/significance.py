@@ -12,6 +12,7 @@ from xnmt_bench.analyses.tables import pivoted
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import compare, holm
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Column, TableRow
 from xnmt_bench.options import Count, Seed, Share
 from xnmt_bench.report.panels import Panel, compared_heading, ends
@@ -21,7 +22,8 @@ from xnmt_bench.report.summary import Cell
 NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
     "bootstrap over units{paired} (at least {samples:,} samples): {below}. p-values are by "
-    "exchange of the two at each unit (Riezler and Maxwell 2005); of several trainings (nmt.seed) "
+    "exchange of the two at each unit (Riezler and Maxwell 2005), of unpaired rows by the "
+    "bootstrap; of several trainings (nmt.seed) "
     "intervals and p-values are by t over trainings, by Welch's t where the two share none. n.s.: "
     "not significant at {level:g}, p-values corrected for the number of pairs (Holm). seeds: "
     "within the spread of the seeds, so not called a difference."
@@ -101,8 +103,8 @@ class Significance(Analysis):
                     "samples": draws.samples,
                     "paired": d.paired,
                     "units": d.units,
-                    "seeds": min(len(seeds[a]), len(seeds[b])),
-                    "seed_spread": max(seed_spread(panel, pivot, name) for name in (a, b)),
+                    "seeds": min(_count_seeds(seeds[name]) for name in (a, b)),
+                    "seed_spread": seed_spread(panel, pivot, (a, b)),
                     "verdict": verdict,
                 }
 
@@ -125,10 +127,14 @@ class Significance(Analysis):
 def _has_one_seed(panel: Panel) -> bool:
     """Return whether something that depends on a seed was measured with only one."""
     return any(
-        len(rows) == 1 and rows[0].identity.get("seed", "") != ""
+        _count_seeds(rows) == 1 and rows[0].identity.get("seed", "") != ""
         for by_name in panel.by_pivot().values()
         for rows in by_name.values()
     )
+
+
+def _count_seeds(rows: Sequence[Measurement]) -> int:
+    return len({row.identity.get("seed", "") for row in rows})
 
 
 def _effect(column: Column) -> tuple[str, str, str]:

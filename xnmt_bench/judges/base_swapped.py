@@ -65,8 +65,10 @@ class BaseSwapped(BaseTuned):
 
     @cached_property
     def train_sentences(self) -> int:
-        """The number of sentences that it learns from, at most all that there are."""
-        # Exchanged words may have more pieces, so that fewer pairs are short enough.
+        """The number of sentences that it learns from: one or a few less than configured.
+
+        Exchanged words may have more pieces, so that fewer pairs are short enough.
+        """
         return min(super().train_sentences, len(self.learnt_decisions.texts.split("train")))
 
     @cached_property

@@ -91,7 +91,7 @@ class BaseTuned(Judge):
 
     @cached_property
     def train_sentences(self) -> int:
-        """The number of sentences that it learns from, at most all that there are."""
+        """The number of sentences that it learns from."""
         return self.rules.count_to_learn(f"judge.{self.name}.sentences", self.sentences)
 
     @cached_property

@@ -110,7 +110,7 @@ class EvalX(TrainedProxy):
 
     @cached_property
     def train_sentences(self) -> int:
-        """The number of sentences that it learns from, at most all that there are."""
+        """The number of sentences that it learns from."""
         return self.rules.count_to_learn("judge.evalx.sentences", self.sentences)
 
     @property

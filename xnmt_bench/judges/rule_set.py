@@ -170,16 +170,19 @@ class RuleSet(Lazy):
         Labels cost one pass a sentence and rules many, so there may be more than are explained.
 
         Args:
-            option: that configures the number, for a warning.
-            configured: the number, of which at most all that there are count; None for as many as
-                are explained.
+            option: that configures the number.
+            configured: the number; None for as many as are explained.
+
+        Raises:
+            XnmtError: the training split has fewer.
         """
         if configured is None:
             return self.train_sentences
         available = len(self.explained.texts.split("train"))
+        # Silently using fewer would put the row under a size that it does not have.
         if configured > available:
-            log.warning("%s=%d: the training split has only %d", option, configured, available)
-        return min(configured, available)
+            raise XnmtError(f"{option}={configured}: the training split has only {available}")
+        return configured
 
     @cached_property
     def training_artefact(self) -> Stage:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xnmt_bench.measuring.alike import family
 from xnmt_bench.measuring.measurement import DECISIONS, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric, count
-from xnmt_bench.report.panels import pivot_values_of, sort_pivots
+from xnmt_bench.report.panels import pivot_values_of, sort_pivots, sortable
 from xnmt_bench.report.table import test_sentences
 
 System = tuple[str, str, str, str]  # corpus, language pair, name, family
@@ -129,7 +129,7 @@ def explain_words(scored: Sequence[tuple[Metric, Sequence[ScoredRow]]]) -> dict[
     """Return what each word means that the tables of these rows use, and what they have of it."""
     rows = [row for _, of_metric in scored for row in of_metric]
     judged = [row for row in rows if row.measurement.facts.judge]
-    sizes = sorted({row.row["k"] for row in judged if row.row.get("k")})
+    sizes = sorted({row.row["k"] for row in judged if row.row.get("k")}, key=sortable)
     of_page = [
         ("decision", DECISION, [] if any(row.values.get(DECISIONS) for row in rows) else None),
         ("explainer", EXPLAINER, _explainers(rows, blind=False)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import Any
 
@@ -92,6 +92,31 @@ class Panel:
         # A name without a number has no place.
         ranks = {n: rank for n in names if (rank := self.rank(pivot, n)) is not None}
         return sorted(ranks, key=ranks.__getitem__)  # stable: ties stay in alphabetical order
+
+    def shared_systems(self, pivot: str, names: Iterable[str]) -> set[str]:
+        """Return the systems, or trainings of one, that all of some names have a number of."""
+        headline = self.metric.headline.name
+        return set.intersection(
+            *(
+                {origin(s.measurement) for s in self.of(pivot, name) if _number(s, headline)}
+                for name in names
+            )
+        )
+
+    def over_shared_systems(self, names: Sequence[str]) -> Panel:
+        """Return the rows of some names, of the systems that all of them share, if there are any.
+
+        A mean over fewer trainings is of other systems, so that its order among them would be too.
+        """
+        rows: dict[str, dict[str, list[ScoredRow]]] = {}
+        for pivot, by_name in self.rows.items():
+            systems = self.shared_systems(pivot, names)
+            rows[pivot] = {
+                name: [s for s in by_name[name] if not systems or origin(s.measurement) in systems]
+                for name in names
+                if name in by_name
+            }
+        return replace(self, rows=rows)
 
     def measured(
         self, pivot: str, derived: bool = False, blind: bool = False

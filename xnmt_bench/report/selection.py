@@ -59,12 +59,12 @@ class Selection:
             values[column] = split(listed)
         return cls(" ".join(text.split()), values)
 
-    def fits(self, metric: Metric, measurement: Measurement, but: str = "") -> bool:
-        """Return whether a row has one of the values in each column, `but` one column."""
+    def fits(self, metric: Metric, measurement: Measurement, but: Sequence[str] = ()) -> bool:
+        """Return whether a row has one of the values in each column, `but` some columns."""
         return all(
             _value(metric, measurement, column) in ("", *values)
             for column, values in self.values.items()
-            if column != but
+            if column not in but
         )
 
     def check(self, measured: Sequence[tuple[Metric, Sequence[Measurement]]]) -> None:
@@ -103,15 +103,17 @@ class Selection:
     ) -> list[Standings]:
         """Return the standings of the panels of the rows shown.
 
-        What is compared, such as explainers, selects no row of the tests. So a report of few
-        explainers tests each against every blind row, and corrects for every explainer.
+        What is compared, such as explainers, selects no row of the tests, and neither do seeds and
+        trainings. So a report of few explainers tests each against every blind row, and corrects
+        for every explainer.
 
         Args:
             metric: of the rows.
             scored: all its rows.
             draws: of the intervals and the tests.
         """
-        tested = [s for s in scored if self.fits(metric, s.measurement, but=metric.compared)]
+        but = (metric.compared, "seed", "model")
+        tested = [s for s in scored if self.fits(metric, s.measurement, but)]
         standings = standings_of(metric, tested, draws)
         if not self.values:
             return standings

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xnmt_bench.measuring.alike import origin
 from xnmt_bench.measuring.bootstrap import Draws
 from xnmt_bench.measuring.comparing import Difference, compare, holm, share_units
 from xnmt_bench.measuring.measurement import ScoredRow
@@ -188,17 +190,29 @@ def _decide(tests: Mapping[str, _Tests]) -> dict[str, Standing]:
 def _gain(panel: Panel, difference: Difference) -> float:
     """Return how far the first is ahead; of ratios the logarithm."""
     column = panel.metric.headline
-    size = math.log(difference.effect) if column.log else difference.effect
+    size = _logarithm(difference.effect) if column.log else difference.effect
     return size if column.better == "higher" else -size
 
 
-def seed_spread(panel: Panel, pivot: str, name: str) -> float:
-    """Return how far the seeds of a row lie apart; on a scale of ratios as a ratio."""
-    column = panel.metric.headline
-    values = [s.row[column.name] for s in panel.of(pivot, name) if column.name in s.row]
-    if not values:
-        return 1.0 if column.log else 0.0
-    return max(values) / min(values) if column.log else max(values) - min(values)
+def seed_spread(panel: Panel, pivot: str, names: Sequence[str]) -> float:
+    """Return how far the seeds of rows lie apart at most; on a scale of ratios as a ratio.
+
+    Within each system that all of them share; over all trainings where they share none.
+    """
+    column, systems = panel.metric.headline, panel.shared_systems(pivot, names)
+    values = defaultdict[tuple[str, str], list[float]](list)
+    for name in names:
+        for row in panel.of(pivot, name):
+            system = origin(row.measurement) if systems else ""
+            if column.name in row.row and (system in systems or not systems):
+                value = row.row[column.name]
+                values[name, system].append(_logarithm(value) if column.log else value)
+    spread = max((max(some) - min(some) for some in values.values()), default=0.0)
+    return math.exp(spread) if column.log else spread
+
+
+def _logarithm(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf
 
 
 def exceeds_seeds(panel: Panel, pivot: str, names: Sequence[str], difference: Difference) -> bool:
@@ -208,6 +222,6 @@ def exceeds_seeds(panel: Panel, pivot: str, names: Sequence[str], difference: Di
     """
     if difference.systems > 1:
         return True
-    effect = difference.effect
-    size = max(effect, 1 / effect) if panel.metric.headline.log else abs(effect)
-    return size > max(seed_spread(panel, pivot, name) for name in names)
+    effect, is_ratio = difference.effect, panel.metric.headline.log
+    size = math.exp(abs(_logarithm(effect))) if is_ratio else abs(effect)
+    return size > seed_spread(panel, pivot, names)

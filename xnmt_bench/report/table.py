@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import Any
 
 from xnmt_bench.measuring.alike import family, origin, seedless, settings_of
 from xnmt_bench.measuring.measurement import FAILED, ScoredRow
@@ -113,22 +112,21 @@ def summarise(
         conditions, distinction.texts, standings or repeat({}, len(conditions)), strict=True
     ):
         names = sorted(panel.names, key=lambda n: _place(panel, n, pivoted))
-        most_seeds = max((len(_seeds(panel, name)) for name in panel.names), default=0)
+        counts = {name: _count_draws(panel, name) for name in panel.names}
         ceilings = {name for by_name in panel.ceilings.values() for name in by_name}
         for name in (*names, *sorted(ceilings)):
             # Of all values of the pivot.
             rows = [s for pivot in (panel.ceilings | panel.rows) for s in panel.of(pivot, name)]
             remark = "blind" if panel.blind(name) else "ceiling" if name in ceilings else ""
             unranked = bool(remark)
-            # A row of fewer seeds than its block is another mean.
-            if 0 < (count := len(_seeds(panel, name))) < most_seeds:
-                remark = ", ".join(filter(None, [remark, f"{count} of {most_seeds} seeds"]))
+            # A row of fewer seeds or trainings than its block is another mean.
+            for drawn, count in counts.get(name, {}).items():
+                if 0 < count < (most := max(of_name[drawn] for of_name in counts.values())):
+                    remark = ", ".join(filter(None, [remark, f"{count} of {most} {drawn}"]))
             cells = [Cell(text) for text in (*texts, f"{name} ({remark})" if remark else name)]
-            # What is n/a for one value of the pivot is so for all: the explainer is silent.
-            absent = Cell("" if any(s.measurement.ok for s in rows) else "n/a")
             for column, pivot in spread:
                 seeds = panel.of(pivot, name)
-                cell = Cell(*seeds_cell(column, seeds, not unranked)) if seeds else absent
+                cell = Cell(*seeds_cell(column, seeds, not unranked)) if seeds else Cell("")
                 cells.append(_marked(cell, column, metric, of_panel.get(pivot, {}).get(name)))
             for column in columns:
                 # With a pivot, what is the same for all its values stands once.
@@ -184,10 +182,11 @@ def _legend(metric: Metric, lines: Sequence[Line], tested: bool) -> Iterator[str
         yield f"{CAP} training ended at its cap of epochs"
 
 
-def _seeds(panel: Panel, name: str) -> set[Any]:
-    """Return the seeds that a row has numbers of; none of one that draws nothing."""
-    rows = (s for pivot in panel.rows for s in panel.of(pivot, name))
-    return {s.row.get("seed", "") for s in rows if s.measurement.ok} - {""}
+def _count_draws(panel: Panel, name: str) -> dict[str, int]:
+    """Return how many seeds a row has numbers of, 0 if it draws nothing, and how many trainings."""
+    rows = [s for pivot in panel.rows for s in panel.of(pivot, name) if s.measurement.ok]
+    seeds, trainings = {s.row.get("seed", "") for s in rows}, {origin(s.measurement) for s in rows}
+    return {"seeds": len(seeds - {""}), "trainings": len(trainings)}
 
 
 def _marked(cell: Cell, column: Column, metric: Metric, standing: Standing | None) -> Cell:

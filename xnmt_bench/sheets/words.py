@@ -46,7 +46,7 @@ class WordsSheet(SheetKind):
         sampled: dict[tuple[Any, ...], Measurement] = {}
         for m in sorted(measurements, key=lambda m: str(m.identity["seed"])):
             system = (*(m.identity[c] for c in (*SYSTEM, "scenario")), m.model)
-            if WEIGHTS in m.files:
+            if WEIGHTS in m.files and not m.facts.alters:
                 explained[system].append(m)
             if SAMPLE in m.files:
                 sampled.setdefault(system, m)

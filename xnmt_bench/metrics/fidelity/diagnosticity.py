@@ -27,6 +27,7 @@ from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.metrics.fidelity.evidence import LIKELIHOOD_OF, PLANTED
 from xnmt_bench.registry import find
 from xnmt_bench.report.panels import Panel, ends
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.rules.extract import TEACHER_FORCING
 
 CAUSES = "causes"  # the metric whose order is the truth
@@ -62,8 +63,8 @@ class Diagnosticity(Analysis):
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result, of fidelity's judges compared with the causes."""
         judged, causes = by_metric.get("fidelity", ()), by_metric.get(CAUSES, ())
-        beside = [(panel, truth) for panel in judged for truth in _truths_of(panel, causes)]
-        rows = [row for pair in beside for row in self._rows(*pair)]
+        truths = [(panel, _truths_of(panel, causes)) for panel in judged]
+        rows = [row for panel, of in truths for truth in of for row in self._rows(panel, truth)]
         if not rows:
             raise NotApplicable(
                 "needs metric=[fidelity,causes] with scenario=teacher_forcing of at least two "
@@ -89,7 +90,7 @@ class Diagnosticity(Analysis):
                 ("explainers", "{explainers}".format_map),
                 ("put first wrongly", written(_first_pairs, "wrong")),
             ],
-            [NOTE],
+            [*about_unranked([panel for panel, of in truths if of]), NOTE],
         )
         identity = (*condition, "judge", "truth", "causes")
         measured = tuple(n for n in rows[0] if n not in (*identity, "heading"))

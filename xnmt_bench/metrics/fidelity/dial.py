@@ -34,12 +34,14 @@ from xnmt_bench.measuring.metric import Column, TableRow, hundredths
 from xnmt_bench.options import Count, Part, Seed
 from xnmt_bench.registry import load, options
 from xnmt_bench.report.panels import Panel
+from xnmt_bench.report.standing import about_unranked
 
 EXPLAINER = "diluted"
 RANDOM = "random"  # the replacement that hides nothing
 CODES = {"code": "words", "place_code": "places", "frequency_code": "frequencies"}
 CAUSAL = "causal_source"  # of `metric=[causes]`: both dials name causes equally seldom
-WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}"}  # in the title, where all rows share them
+# In the title, where all rows share them.
+WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}", "draws": "seed {} of the draws"}
 TAKES = (
     "it takes explainer=diluted with explainer.phi.by=code,random, at explainer.phi.share=0.0,1.0 "
     "and at shares between"
@@ -75,17 +77,19 @@ class Dial(Analysis):
 
     def results(self, by_metric: Mapping[str, Sequence[Panel]]) -> Iterator[tuple[str, Result]]:
         """Yield one result, of fidelity's judges, with the causes where there are any."""
-        rows = [row for panel in by_metric.get("fidelity", ()) for row in self._judge(panel)]
+        of_panel = [(panel, [*self._judge(panel)]) for panel in by_metric.get("fidelity", ())]
+        rows = [row for _, of_one in of_panel for row in of_one]
         if not rows:
             raise NotApplicable(TAKES)
         _add_causes(rows, by_metric.get("causes", ()))
-        yield f"fidelity_{self.name}", self._lay_out(rows)
+        unranked = about_unranked([panel for panel, of_one in of_panel if of_one])
+        yield f"fidelity_{self.name}", self._lay_out(rows, unranked)
 
     def _judge(self, panel: Panel) -> Iterator[TableRow]:
         """Yield a row for each judge, honest explainer, code and share."""
         column = panel.metric.headline
         for pivot, by_name in panel.by_pivot(blind=True).items():
-            for honest, dials in _dials_of(by_name).items():
+            for (honest, seed), dials in _dials_of(by_name).items():
                 for (by, share), measurements in sorted(dials.items()):
                     if by == RANDOM or share == 0 or (RANDOM, share) not in dials:
                         continue
@@ -98,6 +102,7 @@ class Dial(Analysis):
                         "judge": pivot,
                         "heading": panel.heading(pivot),
                         "honest": honest,
+                        "draws": seed,
                         "by": by,
                         "share": share,
                         **self._difference(panel, column, groups),
@@ -123,7 +128,7 @@ class Dial(Analysis):
             "holds": bool(low > -self._limit and high < self._limit),
         }
 
-    def _lay_out(self, rows: Sequence[TableRow]) -> Result:
+    def _lay_out(self, rows: Sequence[TableRow], unranked: Sequence[str]) -> Result:
         words, title = varying_words("The dial for leaks: who credits a code?", rows, WORDS)
         condition = [n for n in rows[0] if n in ("corpus", *WORDS)]
         shares = sorted({row["share"] for row in rows})
@@ -137,7 +142,7 @@ class Dial(Analysis):
             code = CODES.get(members[0]["by"], members[0]["by"])
             lines.append(members[0] | summed | {"code": code, "shares": by_share})
         causes = ("causal@k", written(if_known(hundredths), "causal"))
-        notes = [NOTE.format(samples=self._draws.samples, limit=100 * self._limit)]
+        notes = [*unranked, NOTE.format(samples=self._draws.samples, limit=100 * self._limit)]
         notes += [CAUSES_NOTE] if causal else []
         summary = listed(
             title,
@@ -155,10 +160,10 @@ class Dial(Analysis):
         return Result(rows, identity, measured, summary)
 
 
-def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
-    """Return the dials among rows, by the name of the explanation that they replace."""
+def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[tuple[str, str], Dials]:
+    """Return the dials among rows, by the explanation that they replace, and the draws' seed."""
     defaults = options(load("explainers", EXPLAINER))
-    by_honest: dict[str, Dials] = {}
+    dials: dict[tuple[str, str], Dials] = {}
     for name, measurements in by_name.items():
         # As names are written: `diluted[by=random, share=0.25]`, the defaults left out.
         match = re.fullmatch(rf"{EXPLAINER}(?:\[(.*)\])?", name)
@@ -169,23 +174,25 @@ def _dials_of(by_name: Mapping[str, list[Measurement]]) -> dict[str, Dials]:
         shared = ", ".join(f"{o}={v}" for o, v in changed.items() if o not in defaults)
         chosen = defaults | changed
         honest = chosen["of"] + (f"[{shared}]" if shared else "")
-        by_honest.setdefault(honest, {})[chosen["by"], float(chosen["share"])] = measurements
-    return by_honest
+        # Draws of another seed replace other decisions, so they are another dial.
+        dial = (honest, str(chosen["seed"]))
+        dials.setdefault(dial, {})[chosen["by"], float(chosen["share"])] = measurements
+    return dials
 
 
 def _add_causes(rows: Sequence[TableRow], causes: Sequence[Panel]) -> None:
     """Set the difference of causal@k of code and random draws, in place; NaN if not measured."""
     measured = [
-        (panel, honest, dials)
+        (panel, dial, dials)
         for panel in causes
         for by_name in panel.by_pivot(blind=True).values()
-        for honest, dials in _dials_of(by_name).items()
+        for dial, dials in _dials_of(by_name).items()
     ]
     for row in rows:
         keys = [(by, row["share"]) for by in (row["by"], RANDOM)]
         differences = []
-        for panel, honest, dials in measured:
-            fits = honest == row["honest"] and same_decisions(panel.condition, row)
+        for panel, dial, dials in measured:
+            fits = dial == (row["honest"], row["draws"]) and same_decisions(panel.condition, row)
             if fits and dials.keys() >= {*keys}:
                 pair = [dials[key] for key in keys]
                 joint = JointBootstrap([panel.metric] * 2, pair, Draws(0, 0))

@@ -21,6 +21,7 @@ from xnmt_bench.options import Count, Seed
 from xnmt_bench.parquet import read_table
 from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, log_scale, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, ends
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.decision_kinds import FACETS, FIFTHS, GOLD_LINKS
 from xnmt_bench.rules.scores import DecisionScores
@@ -82,7 +83,8 @@ class Facets(Analysis):
 
         words = {name: name for name in ("kind", "category", "decisions")}
         title, note = f"Where {metric.name} is lost ({last})", NOTE.format(heading=column.heading)
-        summary = pivoted(title, usable, by_panel, words, "explainer", cell, [note], distinction)
+        notes = [*about_unranked(usable, list({row["result"]: None for row in rows})), note]
+        summary = pivoted(title, usable, by_panel, words, "explainer", cell, notes, distinction)
         identity = (*usable[0].condition, "result", "facet", "category", "explainer")
         figure = _figure(metric, by_panel, distinction.phrases)
         return Result(rows, identity, ("decisions", *ends(column.name)), summary, figure)
@@ -125,7 +127,7 @@ class Facets(Analysis):
                         "facet": facet,
                         "kind": TITLES[facet],
                         "category": category,
-                        "decisions": int((kind_N == category).sum()),
+                        "decisions": round((kind_N == category).sum() / len(kinds)),
                         "explainer": name,
                         **dict(zip(ends(panel.metric.headline.name), numbers, strict=True)),
                     }

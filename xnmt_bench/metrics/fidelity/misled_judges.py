@@ -24,6 +24,7 @@ from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.parquet import column_names, read_table
 from xnmt_bench.report.panels import Panel, distinguish, ends
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 from xnmt_bench.rules.extract import TEACHER_FORCING
 from xnmt_bench.rules.scores import DecisionScores
@@ -109,7 +110,7 @@ class MisledJudges(Analysis):
             words | {"decisions": "of"},
             "explainer",
             cell,
-            [NOTE.format(blind=self._blind)],
+            [*about_unranked(usable), NOTE.format(blind=self._blind)],
             distinguish(usable),
         )
         identity = (*usable[0].condition, "judge", "blind", "kind", "causes", "explainer")

@@ -17,7 +17,7 @@ from xnmt_bench.measuring.sentence_sums import evidence_of_sentences, sum_by_sen
 from xnmt_bench.measuring.units import Bounds
 from xnmt_bench.metrics.infidelity.samples import erased_words, probabilities
 from xnmt_bench.nmt.switched import Removal
-from xnmt_bench.options import Count, Few, Seed
+from xnmt_bench.options import Count, Seed
 from xnmt_bench.pipeline.decision_table import load_decisions, store_decisions
 from xnmt_bench.pipeline.explained import EVALUATED
 from xnmt_bench.pipeline.job import Job
@@ -88,7 +88,7 @@ class Infidelity(SumMetric):
 
     def __init__(
         self,
-        samples: Few = 50,
+        samples: Annotated[int, Field(ge=2, le=1_000)] = 50,
         removals: Annotated[Sequence[Removal], Field(min_length=1)] = ("zero", "mean", "attention"),
         sentences: Count | None = None,
         draws: Seed = 0,
