@@ -80,6 +80,8 @@ def test_analyses(results_with_gap):
         xnmt_bench.results(results_with_gap).analysis("signifcance")
     with pytest.raises(XnmtError, match=r"analysis 'significance': .*typo"):
         xnmt_bench.results(results_with_gap).analysis("significance", typo=1)
+    with pytest.raises(XnmtError, match="level"):
+        xnmt_bench.results(results_with_gap).analysis("significance", level=5)
     with pytest.raises(XnmtError, match="moves: n/a"):
         xnmt_bench.results(results_with_gap).analysis("moves")
 

@@ -562,7 +562,8 @@ def test_each_training_has_its_own_kinds(tmp_path):
     ]
     row = of["NMT itself", "> 10,000"]
     assert float(row["ppl"]) == pytest.approx(np.mean(frequent))
-    assert int(row["decisions"]) == (NUMBERS % 3 == 0).sum() + len(NUMBERS)
+    # As the values beside them, a mean over the trainings.
+    assert int(row["decisions"]) == round(((NUMBERS % 3 == 0).sum() + len(NUMBERS)) / 2)
 
 
 def test_trainings_whose_kinds_are_of_other_sentences_are_resampled_together():

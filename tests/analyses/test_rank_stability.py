@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.example_rows import FIDELITY, SYSTEM, decisions, measured
+from support.example_rows import FIDELITY, SYSTEM, decisions, lineage, measured
 from xnmt_bench.analyses.rank_stability import RankStability, stability
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws
@@ -49,6 +49,18 @@ def rates(results, metric=None, **options):
         {(row["result"], row["share"]): row["rate"] for row in result.rows},
         {row["result"]: row["order"] for row in result.rows},
     )
+
+
+def test_orders_are_of_the_systems_that_all_share(tmp_path):
+    """The first system is harder; `b` is worse there, and would be best without its second row."""
+    for training, shift in enumerate((0.0, -3.0)):
+        for explainer, mean in (("a", -1.0), ("b", -1.5)):
+            if (explainer, training) != ("b", 1):
+                units = decisions(SENTENCE_N, log_likelihoods(mean + shift, 0.01))
+                identity, facts = FIDELITY | {"explainer": explainer}, lineage(training)
+                measured(Fidelity, tmp_path, identity, units, f"m{training}", **facts)
+    rate, order = rates(tmp_path)
+    assert set(order.values()) == {"a < b"} and set(rate.values()) == {1.0}
 
 
 def perplexity(log_p, counts=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from support.example_rows import FIDELITY, SYSTEM, decisions, measured
+from support.example_rows import FIDELITY, SYSTEM, decisions, lineage, measured
 from xnmt_bench.analyses.significance import Significance
 from xnmt_bench.analyses.systems import Systems
 from xnmt_bench.errors import NotApplicable
@@ -212,6 +212,21 @@ def test_the_spread_of_seeds(write_row, sentence_log_p, tmp_path):
         (r["first"], r["second"]): r["seed_spread"] for r in analysed(Fidelity(), tmp_path).rows
     }
     assert alone["b", "c"] == 1
+
+
+def test_trainings_are_no_seeds(sentence_log_p, tmp_path):
+    """A second training, which one of two rows lacks, moves neither number of the first."""
+
+    def write(explainer, log_p, training):
+        identity, units = FIDELITY | {"explainer": explainer}, decisions(range(SENTENCES), log_p)
+        measured(Fidelity, tmp_path, identity, units, f"m{training}", **lineage(training))
+
+    write("a", sentence_log_p, 0)
+    write("b", sentence_log_p - 0.3, 0)
+    [alone] = analysed(Fidelity(), tmp_path).rows
+    write("a", sentence_log_p + 2, 1)
+    [row] = analysed(Fidelity(), tmp_path).rows
+    assert row == alone and row["seed_spread"] == 1 and row["verdict"] == "different"
 
 
 def test_rows_of_different_test_sets_are_not_compared(write_row, sentence_log_p, tmp_path):

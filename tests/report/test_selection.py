@@ -94,6 +94,19 @@ def test_what_is_compared_with_stays_though_it_is_not_shown(rows):
     assert words("", alone)["near"][0] == "better"
 
 
+def test_seeds_select_no_row_of_the_tests(tmp_path):
+    """The best blind row has another seed than the one that is shown."""
+    for explainer, seed, shift in (("near", 1, -0.5), ("near", 2, -0.5), ("lexicon", 2, 0),
+                                   ("random", 1, -1), ("random", 2, -1)):  # fmt: skip
+        log_p = HARD + shift + 0.01 * np.random.default_rng(seed).standard_normal(SENTENCES)
+        identity = FIDELITY | {"explainer": explainer, "seed": seed}
+        blind = explainer != "near"
+        measured(METRIC, tmp_path, identity, decisions(range(SENTENCES), log_p), blind=blind)
+    scored = collect(METRIC, tmp_path, DRAWS)
+    assert words("seed=1", scored)["near"] == words("", scored)["near"]
+    assert words("", scored)["near"][:2] == ("worse", "lexicon")
+
+
 def test_marks_and_bold_are_those_of_all_rows(rows):
     selection = Selection.parse("explainer=near,random judge=own")
     standings = selection.standings(METRIC, rows, DRAWS)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from support.example_rows import AER, FIDELITY, SYSTEM, Tables, measured, scored
+from support.example_rows import AER, FIDELITY, SYSTEM, Tables, lineage, measured, scored
 from support.paths import ROOT
 from xnmt_bench.corpora.formats.alignment import Alignment
 from xnmt_bench.measuring.bootstrap import Draws
@@ -124,6 +124,14 @@ def test_seeds_without_a_number_are_counted_and_say_why():
     (line,) = texts(rows)
     assert line[-1] == "3.00 [1.00, 5.00] (2 of 3 seeds)"
     assert "transformer attention fn seed 3: failed: oh: no" in summarise(rows).notes
+
+
+def test_fewer_trainings_than_the_block_are_marked():
+    rows = [
+        scored(FIDELITY | {"explainer": explainer}, {"ppl": ppl}, model=f"m{n}", **lineage(n))
+        for explainer, ppl, n in (("attention", 4.0, 0), ("attention", 4.0, 1), ("random", 3.0, 1))
+    ]
+    assert [line[0] for line in texts(rows)] == ["random (1 of 2 trainings)", "attention"]
 
 
 def test_what_has_no_number_says_why():

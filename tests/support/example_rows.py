@@ -106,6 +106,11 @@ def measured(metric, results, identity, outcome, model="m0", files=None, made_by
     return write(metric.name, row, outcome, results)
 
 
+def lineage(training):
+    """The facts of a system that is one of several trainings."""
+    return {"lineage": {"family": "f", "seed": training, "initial": None}}
+
+
 def scored(identity, values, status="ok", model="m0", derived=False, **facts):
     """A row with numbers that no units stand behind."""
     settings, facts = facts.pop("settings", {}), Facts.of(row_facts(identity) | facts)

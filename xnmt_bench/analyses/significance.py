@@ -22,8 +22,8 @@ from xnmt_bench.report.summary import Cell
 NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
     "bootstrap over units{paired} (at least {samples:,} samples): {below}. p-values are by "
-    "exchange of the two at each unit (Riezler and Maxwell 2005), of unpaired rows by the "
-    "bootstrap; of several trainings (nmt.seed) "
+    "exchange of the two at each unit (Riezler and Maxwell 2005){unpaired}; of several trainings "
+    "(nmt.seed) "
     "intervals and p-values are by t over trainings, by Welch's t where the two share none. n.s.: "
     "not significant at {level:g}, p-values corrected for the number of pairs (Holm). seeds: "
     "within the spread of the seeds, so not called a difference."
@@ -117,6 +117,7 @@ class Significance(Analysis):
             effect=column.heading,
             thing=compared,
             paired=paired,
+            unpaired="" if paired else ", of unpaired rows by the bootstrap",
             below=below,
             samples=self.samples,
             level=self.level,

@@ -64,6 +64,15 @@ def test_a_difference_is_a_share_of_the_judges_own_range(tmp_path):
     assert turned(tmp_path, limit=0.02)[0]["base", "code", 0.5]["holds"] is False
 
 
+def test_draws_of_another_seed_are_another_dial(tmp_path):
+    write_dials(tmp_path, LOSSES | {("code", 0.5): 2.9})
+    write(tmp_path, "diluted[seed=7]", 2.0)
+    rows, _ = turned(tmp_path)
+    assert rows["base", "code", 0.5]["difference"] == pytest.approx(-0.1 / 4)
+    # No random draws of seed 7 stand beside it.
+    assert {row["draws"] for row in rows.values()} == {"0"}
+
+
 def test_each_size_of_training_has_its_line(tmp_path):
     for size, loss in ((500, 2.0), (2000, 3.0)):
         write_dials(tmp_path, LOSSES | {("code", 0.5): loss}, judge="fn", train_sentences=size)
