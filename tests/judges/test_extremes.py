@@ -113,7 +113,7 @@ def test_a_line_for_each_judge_stands_under_the_table():
         "toy en-de transformer: Base: PPL 93742 with no word on, 1.72 with all.",
         "toy en-de transformer: Base, tuned: PPL 226.4 or 231.7 with no word on, 1.69 or 1.70 with "
         "all.",
-        "Shown to see which words a system uses (one pair in four by chance), pairs of generated "
+        "Followed which words a system uses (one pair in four by chance), pairs of generated "
         "twins: Base in 10 of 10; Base, tuned in 10 of 10. In pairs of natural twins: Base in 7 of "
         "10; Base, tuned in 2 of 5. In pairs of natural twins of two architectures: Base in 5 of "
         "5.",  # own FN was not tried

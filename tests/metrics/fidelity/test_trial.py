@@ -528,7 +528,7 @@ def test_a_note_says_what_each_judge_was_shown_to_see(tmp_path):
     write_twins(tmp_path, 0.9, 0.9, judge="sa")
     notes = Fidelity().notes(collect(Fidelity(), tmp_path, Draws(9, 0)))
     assert notes[0] == (
-        "Shown to see which words a system uses (one pair in four by chance), pairs of generated "
+        "Followed which words a system uses (one pair in four by chance), pairs of generated "
         "twins: Base in 10 of 10; own SA in 0 of 10. In pairs of natural twins: Base in 7 of 10; "
         "own SA in 0 of 5. In pairs of natural twins of two architectures: Base in 5 of 5."
     )

@@ -287,7 +287,7 @@ def _describe_extremes(scored: Sequence[ScoredRow]) -> Iterator[str]:
 
 
 def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
-    """Return a note on which judges were shown to see what a system uses, if any was tried."""
+    """Return a note on which judges followed what a system uses, if any was tried."""
     installed, by_kind = entries("judges"), dict[str, dict[str, str]]()
     for m in rows:
         name, instantiation = m.facts.judge, m.identity["instantiation"]
@@ -304,7 +304,7 @@ def _describe_trials(rows: Sequence[Measurement]) -> list[str]:
     if not sentences:
         return []
     # A judge that sees nothing has either sign in either system.
-    beginning = "Shown to see which words a system uses (one pair in four by chance)"
+    beginning = "Followed which words a system uses (one pair in four by chance)"
     return [f"{beginning}, {'. In '.join(sentences)}."]
 
 
