@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, MIRRORS, OPENINGS, ToyTwins, Twins
-from xnmt_bench.corpora.sentence import Sentence
+from xnmt_bench.corpora.sentence import Gold, Sentence
 from xnmt_bench.corpora.view import CorpusView, ReversedCorpus
 
 SIZES = {"train": 400, "valid": 20, "test": 60}
@@ -125,3 +125,16 @@ def test_twins_of_text_from_german_have_german_marks_in_the_source():
     # Without an annotation of the sentence, only the planted words are known.
     assert len(sentence.gold.planted) == 2 and not sentence.gold.possible
     assert corpus.substitutes().target.units([target[0]])
+
+
+def test_each_target_word_of_an_annotation_without_deciding_words_has_a_place():
+    class Linked(CorpusView):
+        def sentences(self, split):
+            gold = Gold(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0)}))
+            return iter([Sentence("ein Hund hier", "a dog here", "d", 0, gold)])
+
+        def recipe(self, split=None):
+            return {}
+
+    [sentence] = Twins(Linked(ToyTwins(**SIZES)), "cue").sentences("train")
+    assert len(sentence.gold.deciding_source) == len(sentence.target.split())

@@ -510,7 +510,7 @@ def test_which_rules_take_both_words(cue):
     """In these one word alone shows no cause; in the others one word has an effect or none."""
     [sentence] = Catalogue(train=20, valid=1, test=1, cue=cue).sentences("test")
     [planted] = sentence.gold.planted
-    assert planted.takes_both == (cue in ("or", "xor", "cancelling"))
+    assert planted.takes_both == (cue in ("or", "and", "xor", "cancelling"))
 
 
 def test_a_decision_that_takes_two_words_has_no_causal_at_k_of_single_ones():

@@ -90,6 +90,26 @@ def test_response_bias_and_who_passes(tmp_path):
     assert "nothing is known of other trainings" in " ".join(tried(tmp_path).summary.notes)
 
 
+def test_a_weak_pair_takes_no_decisions_from_the_others(tmp_path):
+    """Generated pairs share a test set. The systems of seed 1 are right on few decisions."""
+    for seed, wrong in enumerate((range(3), range(SENTENCES - 10))):
+        for twin, advantage in (("cue", 1.5), ("link", -0.5)):
+            for name in ("names_link", "names_cue"):
+                write_row(tmp_path, twin, name, advantage, nmt_seed=seed, wrong=wrong)
+    result = tried(tmp_path)
+    row = of_all(result)["base"]
+    assert (row["pairs"], row["decisions"]) == (1, 2 * (SENTENCES - 3))
+    [note, *_] = [note for note in result.summary.notes if "left out" in note]
+    assert note.startswith("Pair 1 is left out of")
+
+
+def test_twins_that_were_trained_elsewhere_are_no_pair(tmp_path):
+    write_twins(tmp_path, 1.5, -0.5)
+    unknown = {"learnt": {"hides": "cue"}}
+    write_row(tmp_path, "cue", "names_link", 1.0, nmt_seed=7, lineage=unknown)
+    assert of_all(tried(tmp_path))["base"]["pairs"] == 1
+
+
 def test_slots_stand_apart(tmp_path):
     write_twins(tmp_path, (1.0, 3.0), (1.0, -3.0))
     rows = {row["slot"]: row for row in tried(tmp_path).rows}

@@ -134,10 +134,10 @@ class Causes(SumMetric):
         .means("as causal@k {}, where the word is taken away")
         .of_each(SIDES),
         *Column("change_{}", "log P {}", "{:+.2f}".format, shown=False)
-        .means("change of log P(label) when the {} words named are replaced, in nats")
+        .means("change of log P(label) when a {} word named is replaced, in nats")
         .of_each(SIDES),
         *Column("flips_{}", "flips % {}", hundredths, shown=False)
-        .means("share of the replaced {} words after which the label is not chosen")
+        .means("share of the {} words named after whose replacement the label is not chosen")
         .of_each(SIDES),
         Column("causal_planted", "causal@k planted", hundredths, interval=True).means(
             "causal@k source on the decisions of planted words alone"

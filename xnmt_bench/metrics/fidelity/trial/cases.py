@@ -60,7 +60,7 @@ class Case:
         """Return log Q of labels, summed by sentence, and how many there are, by pair.
 
         Args:
-            slots: of the decisions; only those count that all systems of a test set get right.
+            slots: of the decisions; only those count that both systems of the pair get right.
 
         Returns:
             (2, E, U) by twin and explanation, the last of which is `random` where it has rows of
@@ -72,20 +72,20 @@ class Case:
             by_test_set.setdefault(test_set, []).append(pair)
         of_pairs: dict[Pair, tuple[np.ndarray, np.ndarray]] = {}
         for pairs in by_test_set.values():
-            log_q_P2EU, count_U = self._likelihoods_of(pairs, slots)
-            of_pairs |= {pair: (x, count_U) for pair, x in zip(pairs, log_q_P2EU, strict=True)}
+            log_q_P2EU, count_PU = self._likelihoods_of(pairs, slots)
+            of_pairs |= zip(pairs, zip(log_q_P2EU, count_PU, strict=True), strict=True)
         return {pair: of_pairs[pair] for pair in self.pairs}
 
     def _likelihoods_of(
         self, pairs: Sequence[Pair], slots: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same of pairs that share a test set, (P, 2, E, U) and (U,)."""
+        """Return the same of pairs that share a test set, (P, 2, E, U) and (P, U)."""
         names = (*EXPLANATIONS, RANDOM) if self.has_random else EXPLANATIONS
         cells = [[m.units() for m in self.rows[key]] for key in product(pairs, TWINS, names)]
         shape = (len(pairs), len(TWINS), len(names))
         numbers = common([u for cell in cells for u in cell])
         if numbers is None:  # of other test sets
-            return np.zeros((*shape, 0)), np.zeros(0)
+            return np.zeros((*shape, 0)), np.zeros((len(pairs), 0))
 
         def of(column: str) -> np.ndarray:
             """Return a column, the mean of the judge's seeds, (P, 2, E, U)."""
@@ -94,10 +94,10 @@ class Case:
             # Where the link is what the second system uses, that one is L.
             return of_twins[:, ::-1] if self.natural and column.endswith(SECOND) else of_twins
 
-        right_SU = np.array([(of(PLANTED + slot) == 1).all(axis=(0, 1, 2)) for slot in slots])
-        parts = zip(slots, right_SU, strict=True)
-        summed = sum(of(LIKELIHOOD_OF + slot) * right_U for slot, right_U in parts)
-        return np.asarray(summed), right_SU.sum(axis=0)
+        right_SPU = np.array([(of(PLANTED + slot) == 1).all(axis=(1, 2)) for slot in slots])
+        parts = zip(slots, right_SPU, strict=True)
+        summed = sum(of(LIKELIHOOD_OF + slot) * right_PU[:, None, None] for slot, right_PU in parts)
+        return np.asarray(summed), right_SPU.sum(axis=0)
 
     def mean_fact(self, name: str) -> float:
         """Return the mean of a number among the facts of its rows; NaN where a row lacks it."""
@@ -226,7 +226,8 @@ def _twin_of(measurement: Measurement) -> tuple[Pair, str] | None:
         pair = "+".join(system[:6] for system in systems)
         return pair, TWINS[systems.index(measurement.model)]
     twin = lineage.get("learnt", {}).get("hides")
-    return (lineage["seed"], twin) if twin in TWINS else None
+    # A system that was trained elsewhere has no seed, which would name its pair.
+    return (lineage["seed"], twin) if twin in TWINS and "seed" in lineage else None
 
 
 def _with_settings(
