@@ -1,6 +1,8 @@
 """A plan names what a job will make before anything is made, and how long it may take."""
 
 import logging
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -142,6 +144,24 @@ def test_time_is_that_of_such_work_by_its_steps(tmp_path):
     step = Step("rules", False, Work("attention on small", 300, "sentences"), 300 * 2.0)
     assert str(step) == "rules: attention on small, 300 sentences, at most 10 min"
     assert Plan((step,), 0).headline == "0 stages from the store, 1 to make, about 10 min left"
+
+
+def test_time_leaves_out_stages_that_are_made_within_one(tmp_path, monkeypatch):
+    """A judge is trained where its first row is judged."""
+    store, clock = Store(tmp_path), [0.0]
+    now = SimpleNamespace(monotonic=lambda: clock[0], time=time.time)
+    monkeypatch.setattr("xnmt_bench.store.time", now)
+
+    def train(folder):
+        clock[0] += 100
+
+    def judge(folder):
+        clock[0] += 1
+        _ = store.stage("trained", train, version=1, amount=Work("t", 1, "epochs")).artefact
+        clock[0] += 2
+
+    judged = store.stage("judged", judge, version=1, amount=Work("j", 1, "decisions")).artefact
+    assert judged.seconds == 3 and store.seconds_a_step("trained", "t") == 100
 
 
 def test_a_resumed_artefact_keeps_no_time(tmp_path):

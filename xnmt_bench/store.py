@@ -19,11 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 from filelock import LeaseCompromise, SoftFileLease, Timeout
@@ -471,6 +472,32 @@ def _library_versions() -> dict[str, str]:
     return {name: version(name) for name in LIBRARIES}
 
 
+class _Stopwatch:
+    """Measures the seconds of a stage's own work, without stages that are made within it.
+
+    Attributes:
+        seconds: of its own; 0 until it has stopped.
+    """
+
+    _running: ClassVar[ContextVar[_Stopwatch | None]] = ContextVar("running", default=None)
+
+    def __init__(self) -> None:
+        self.seconds, self._within = 0.0, 0.0
+
+    def __enter__(self) -> Self:
+        self._outer = self._running.get()
+        self._running.set(self)
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        whole = time.monotonic() - self._began
+        self.seconds = whole - self._within
+        if self._outer is not None:
+            self._outer._within += whole
+        self._running.set(self._outer)
+
+
 def _make(
     path: Path,
     recipe: dict[str, Any],
@@ -482,10 +509,13 @@ def _make(
     log.info("%s %s %s", "resuming" if resumed else "making", path.parent.name, path.name)
     # A killed run's folder is used again: stages find their finished shards in it.
     partial.mkdir(exist_ok=True)
-    began, clock = time.monotonic(), time.time()
-    with naming(partial), progress.Stage(f"making {path.parent.name} {path.name}", None):
+    clock = time.time()
+    with (
+        naming(partial),
+        progress.Stage(f"making {path.parent.name} {path.name}", None),
+        _Stopwatch() as watch,
+    ):
         facts = work(partial) or {}
-    seconds = time.monotonic() - began
     for leftover in _temporary(partial):
         if _is_abandoned(leftover, clock):
             leftover.unlink(missing_ok=True)
@@ -500,7 +530,7 @@ def _make(
     if amount and not resumed:  # a part's time is not that of the whole
         # Training may stop before its cap.
         steps = facts.get(amount.unit, amount.steps)
-        meta["took"] = {"kind": amount.kind, "seconds": round(seconds, 3), "steps": steps}
+        meta["took"] = {"kind": amount.kind, "seconds": round(watch.seconds, 3), "steps": steps}
     # Without a digest an edited recipe would go unnoticed, and with it every check below.
     meta["digest"] = fingerprint(meta)
     write_atomically(partial / META, json.dumps(meta, indent=1, ensure_ascii=False))
