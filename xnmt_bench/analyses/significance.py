@@ -23,10 +23,9 @@ NOTE = (
     "{effect} of the first {thing} {preposition} that of the second, with its 95 % interval by a "
     "bootstrap over units{paired} (at least {samples:,} samples): {below}. p-values are by "
     "exchange of the two at each unit (Riezler and Maxwell 2005){unpaired}; of several trainings "
-    "(nmt.seed) "
-    "intervals and p-values are by t over trainings, by Welch's t where the two share none. n.s.: "
-    "not significant at {level:g}, p-values corrected for the number of pairs (Holm). seeds: "
-    "within the spread of the seeds, so not called a difference."
+    "(nmt.seed) intervals and p-values are by t over trainings, by Welch's t where the two share "
+    "none. n.s.: not significant at {level:g}, p-values corrected for the number of pairs (Holm). "
+    "seeds: within the spread of the seeds, so not called a difference."
 )
 ONE_SEED = (
     "Some rows have one seed only, so how much seeds differ is unknown; sweep seed=0,1,2 to "

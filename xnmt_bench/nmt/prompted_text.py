@@ -34,7 +34,7 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 MARKS = ("\ue000", "\ue001", "\ue002")  # no text holds these; they stand for sentences of a chat
 # In front of a chat template that writes today's date, which would make another system of the same
 # files tomorrow. An argument would not do, since transformers has a function of this name.
-WITHOUT_TODAY = "{%- macro strftime_now(format) -%}26 Jul 2024{%- endmacro -%}"
+WITHOUT_TODAY = "{% macro strftime_now(format) +%}26 Jul 2024{% endmacro +%}"
 Examples = str | Path | Sequence[tuple[str, str]]
 Columns = Literal["source", "examples"]
 
@@ -100,9 +100,10 @@ class Template:
         chat = [("user", message.replace(SOURCE, first)), ("assistant", target),
                 ("user", message.replace(SOURCE, second))]  # fmt: skip
         try:
+            template = str(tokenizer.get_chat_template())
             written = tokenizer.apply_chat_template(
                 [{"role": role, "content": content} for role, content in chat],
-                chat_template=WITHOUT_TODAY + str(tokenizer.get_chat_template()),
+                chat_template=WITHOUT_TODAY * ("strftime_now" in template) + template,
                 tokenize=False,
                 add_generation_prompt=True,
             )

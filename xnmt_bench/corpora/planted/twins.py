@@ -217,7 +217,7 @@ def between_marks(
     def with_marks(
         inside: Sequence[frozenset[int]], by_place: Mapping[int, frozenset[int]]
     ) -> tuple[frozenset[int], ...]:
-        # A corpus whose annotation says of no word what decides it.
+        # Some annotations name no deciding words, and each word of the sentence needs a place.
         inside = inside or [frozenset()] * (semicolons[1] - colons[1] - 1)
         before, behind = range(colons[1] + 1), range(semicolons[1], len(target))
         marks = [[by_place.get(j, frozenset[int]()) for j in side] for side in (before, behind)]

@@ -241,7 +241,7 @@ class CorefAttention(SumMetric):
         return job.store.stage(
             "coreference",
             work,
-            version=8,  # attached punctuation is no part of a function word
+            version=8,  # function words are found with attached punctuation
             kind=kind,
             learnt=job.corpus.recipe("train"),  # whose words are linked
             translation=job.translations().made("test"),
