@@ -361,12 +361,11 @@ def test_a_quick_option_of_a_metric_is_set_and_noted_where_the_metric_is_chosen(
 def test_an_experiments_options_of_a_judge_that_is_not_chosen_are_left_out(tmp_path):
     chosen = ["experiment=natural_twins", "corpus.data=DIR", "judge=[base]"]
     assert [*read_settings(configure(*chosen)).judge] == ["base"]
-    done = command("train.py", *chosen, "judge.base_swapped.heuristic=false", cwd=tmp_path)
+    done = command("train.py", *chosen, "judge.base_swapped.share=0.5", cwd=tmp_path)
     assert done.returncode == 2
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert line == (
-        "error: judge.base_swapped.heuristic=false: base_swapped is not chosen; "
-        "add it to judge=[...]"
+        "error: judge.base_swapped.share=0.5: base_swapped is not chosen; add it to judge=[...]"
     )
 
 

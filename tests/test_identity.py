@@ -43,7 +43,7 @@ PRONOUNS = ["corpus=toy_coreference", "corpus.train=400", "corpus.valid=10", "co
             "metric.consistency.suite=corpus", "metric.consistency.links=explainer",
             "metric.consistency.relevance=true"]  # fmt: skip
 SMALL_METRICS = {
-    "causes": {"sentences": 16, "substitutes": 2, "heuristic": True, "least": 0.001},
+    "causes": {"sentences": 16, "substitutes": 2, "least": 0.001},
     "erasure": {"sentences": 5, "curves": 5, "limited": 3},
     "infidelity": {"sentences": 5, "samples": 3},
     "robustness": {"sentences": 5, "samples": 2, "depths": 2},
@@ -201,7 +201,6 @@ def on_text(folder, *changes):
     config = configure("corpus=text", *text, *metrics, *COMMON, store, *changes)
     for name in OF_EXPLAINERS.split(","):
         config.metric[name] = OmegaConf.merge(config.metric[name], SMALL_METRICS.get(name, {}))
-    config.judge.base_swapped.heuristic = True
     config.judge.evalx_states.hidden = 8
     return with_gold(config, folder)
 

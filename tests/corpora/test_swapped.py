@@ -7,24 +7,28 @@ import pytest
 
 from support.listed_pairs import ListedPairs
 from xnmt_bench.corpora.exchange import neighbours
-from xnmt_bench.corpora.exchange.neighbours import (
-    _describe,
-    _find_alike,
-    alike_words,
-    categories_of,
-)
+from xnmt_bench.corpora.exchange.exchangeable import GRAMMAR, HEURISTIC, ExchangeableWords
+from xnmt_bench.corpora.exchange.neighbours import _describe, _find_alike
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.corpora.planted.twins import CLOSINGS, CUES, OPENINGS, ToyTwins
 from xnmt_bench.errors import NotApplicable
+from xnmt_bench.store import Store
 
 TWINS = ToyTwins(train=600, valid=10, test=10)
 
 
-def swapped(share=1.0, seed=0):
-    return SwappedCorpus(TWINS, TWINS.substitutes(), share, seed)
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
 
 
-def test_marks_and_cue_come_apart_and_stay_what_they_are():
+@pytest.fixture
+def swapped(store):
+    exchangeable = ExchangeableWords(TWINS, store)
+    return lambda share=1.0, seed=0: SwappedCorpus(TWINS, exchangeable, share, seed)
+
+
+def test_marks_and_cue_come_apart_and_stay_what_they_are(swapped):
     links = cues = 0
     count_of_words = Counter()
     for sentence in swapped().sentences("train"):
@@ -41,7 +45,7 @@ def test_marks_and_cue_come_apart_and_stay_what_they_are():
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
-def test_as_many_words_change_as_the_share_says(share):
+def test_as_many_words_change_as_the_share_says(swapped, share):
     changed = total = 0
     pairs = zip(TWINS.sentences("train"), swapped(share).sentences("train"), strict=True)
     for before, after in pairs:
@@ -51,13 +55,13 @@ def test_as_many_words_change_as_the_share_says(share):
     assert changed / total == pytest.approx(share * 7 / 8, abs=0.06)
 
 
-def test_the_same_seed_draws_the_same_and_another_another():
+def test_the_same_seed_draws_the_same_and_another_another(swapped):
     first, again, other = (list(swapped(seed=s).sentences("train")) for s in (0, 0, 1))
     assert first == again != other
     assert swapped().recipe() != swapped(seed=1).recipe() != swapped(0.5, 1).recipe()
 
 
-def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike():
+def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike(store):
     corpus = ListedPairs(train=[
         *[("the dog runs .", "Hund läuft")] * 6,
         *[("the cat runs .", "Mund läuft")] * 5,
@@ -67,7 +71,8 @@ def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike
         *[("the dog, then", "Zahl 12")] * 5,
         *[("the bird, then", "Zahl 34")] * 60,
     ])  # fmt: skip
-    alike = alike_words(corpus)
+    exchangeable = ExchangeableWords(corpus, store)
+    alike = exchangeable.categories
 
     def others(side, word):
         return [entry for unit in side.units([word]) for entry in unit.others]
@@ -78,10 +83,18 @@ def test_words_are_alike_that_stand_between_the_same_words_and_are_written_alike
     assert others(alike.source, "runs") == [("sleeps",)] and others(alike.source, ".") == []
     assert others(alike.target, "Hund") == [("Mund",)]
     assert others(alike.target, "12") == [("34",)]
-    assert categories_of(corpus, True, "x").digest == alike.digest
-    assert categories_of(TWINS, False, "x").digest == TWINS.substitutes().digest
-    with pytest.raises(NotApplicable, match=r"listed does not say .*; x=true takes words"):
-        categories_of(corpus, False, "x")
+    assert exchangeable.rule == HEURISTIC
+    # Its fingerprint needs no look at the text's words, or a plan would take minutes.
+    again = ExchangeableWords(corpus, Store(store.root, may_make=False))
+    assert again.fingerprint == exchangeable.fingerprint == exchangeable.source.fingerprint
+    assert again.categories.digest == alike.digest
+
+
+def test_a_grammar_comes_before_neighbours(store):
+    exchangeable = ExchangeableWords(TWINS, store)
+    assert exchangeable.rule == GRAMMAR and exchangeable.source is None
+    assert exchangeable.categories.digest == TWINS.substitutes().digest
+    assert not store.all("alike_words")
 
 
 def test_the_overlap_of_neighbours_is_that_of_their_distributions(monkeypatch):
@@ -110,9 +123,10 @@ def test_words_are_compared_in_parts_and_the_most_alike_are_kept(monkeypatch):
     assert dict(_find_alike(lambda: iter(texts))) == {w: o[:3] for w, o in whole.items()}
 
 
-def test_a_text_without_frequent_words_has_no_substitutes():
-    alike = alike_words(ListedPairs(train=[("a b c", "今天天气很好")]))
-    assert not [*alike.source.units(["a"])] and not [*alike.target.units(["今天天气很好"])]
+def test_a_text_without_frequent_words_has_no_substitutes(store):
+    corpus = ListedPairs(train=[("a b c", "今天天气很好")])
+    with pytest.raises(NotApplicable, match="listed: no two words of its training text stand"):
+        ExchangeableWords(corpus, store).categories  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from proxies.base import LONGEST
 from proxies.data import DrawnRules, VisibleWords, unpack
 from support.systems import batch_of, small_job
+from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED, GRAMMAR, HEURISTIC
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet, trained_proxy
@@ -378,17 +379,21 @@ def test_a_reader_of_states_is_named_by_its_options(transformer, workplace):
     assert EvalXStates(rules, 200, 64).row_heading == "EVAL-X, states (200) (hidden 64)"
 
 
-def test_a_swapped_base_is_named_by_its_options_and_needs_categories(transformer, workplace):
+def test_a_swapped_base_is_named_by_its_options_and_finds_alike_words(transformer, workplace):
     rules = RuleSet(job_for(workplace, "random"))
     assert BaseSwapped(rules).row_name == "base_swapped"
-    half = BaseSwapped(rules, 300, share=0.5, heuristic=True)
-    assert half.row_name == "base_swapped@300[share=0.5][heuristic]"
-    assert half.row_heading == "Base, swapped (300) (50 %, heuristic)"
-    grammar, bands = (BaseSwapped(rules, heuristic=h).learnt_decisions for h in (False, True))
-    assert grammar.texts.corpus.recipe() != bands.texts.corpus.recipe()
+    half = BaseSwapped(rules, 300, share=0.5)
+    assert half.row_name == "base_swapped@300[share=0.5]"
+    assert half.row_heading == "Base, swapped (300) (50 %)"
+    assert half.settings()[EXCHANGED] == GRAMMAR
+    corpus = half.learnt_decisions.texts.corpus
+    by_grammar, recipe = list(corpus.sentences("train")), corpus.recipe()
+    del rules.job.exchangeable
     rules.job.corpus.substitutes = lambda: None
-    with pytest.raises(NotApplicable, match=r"judge\.base_swapped\.heuristic=true"):
-        BaseSwapped(rules).learnt_decisions  # noqa: B018
+    half = BaseSwapped(rules, 300, share=0.5)
+    assert half.settings()[EXCHANGED] == HEURISTIC
+    corpus = half.learnt_decisions.texts.corpus
+    assert recipe != corpus.recipe() and by_grammar != list(corpus.sentences("train"))
 
 
 def test_shared_proxies_need_no_rules_of_training_sentences(transformer, workplace):

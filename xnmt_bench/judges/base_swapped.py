@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from xnmt_bench.corpora.exchange.neighbours import categories_of
+from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED
 from xnmt_bench.corpora.exchange.swapped import SwappedCorpus
 from xnmt_bench.judges.base_tuned import BaseTuned
 from xnmt_bench.judges.rule_set import RuleSet
@@ -22,14 +22,13 @@ from xnmt_bench.pipeline.decisions import Decisions
 class BaseSwapped(BaseTuned):
     """The NMT model, fine-tuned as `base_tuned` on sentences with exchanged words.
 
-    Labels are the system's on the new sentences.
+    Labels are the system's on the new sentences. Words are of one category of the corpus's grammar,
+    or stand between like neighbours in the training text.
 
     Args:
         rules: the explainer's rules, which it is tested on.
         sentences: the number of training sentences; null for as many as are explained.
         share: the probability with which a word is drawn anew.
-        heuristic: exchange words that stand between like neighbours (`exchange.neighbours`) and not
-            of one category of the corpus's grammar; a corpus without a grammar needs it.
     """
 
     name = "base_swapped"
@@ -47,22 +46,23 @@ class BaseSwapped(BaseTuned):
         rules: RuleSet,
         sentences: Count | None = None,
         share: Part = 1.0,
-        heuristic: bool = False,
     ) -> None:
         super().__init__(rules, sentences)
-        self.share, self.heuristic = share, heuristic
+        self.share = share
 
     @property
     def row_name(self) -> str:
         """Such as `base_swapped`, with the options that are not the defaults."""
-        share = f"[share={self.share:g}]" if self.share < 1 else ""
-        return super().row_name + share + ("[heuristic]" if self.heuristic else "")
+        return super().row_name + (f"[share={self.share:g}]" if self.share < 1 else "")
 
     @property
     def row_heading(self) -> str:
-        """Such as `Base, swapped (heuristic)`."""
-        options = [f"{100 * self.share:g} %"] * (self.share < 1) + ["heuristic"] * self.heuristic
-        return super().row_heading + (f" ({', '.join(options)})" if options else "")
+        """Such as `Base, swapped (50 %)`."""
+        return super().row_heading + (f" ({100 * self.share:g} %)" if self.share < 1 else "")
+
+    def settings(self) -> dict[str, Any]:
+        """Return those of `base_tuned`, and which words are exchanged."""
+        return super().settings() | {EXCHANGED: self.rules.job.exchangeable.rule}
 
     @cached_property
     def train_sentences(self) -> int:
@@ -77,7 +77,6 @@ class BaseSwapped(BaseTuned):
         """The system's decisions on the training sentences with exchanged words."""
         job = self.rules.job
         # Words of one category, so that sentences stay sentences that the system can read.
-        categories = categories_of(job.corpus, self.heuristic, "judge.base_swapped.heuristic")
-        swapped = SwappedCorpus(job.corpus, categories, self.share, self.rules.seed)
+        swapped = SwappedCorpus(job.corpus, job.exchangeable, self.share, self.rules.seed)
         # The system labels the new sentences, since a judge predicts what it decides there.
         return job.decisions(swapped, ("train",))

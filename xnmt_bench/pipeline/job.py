@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from omegaconf import DictConfig
 
+from xnmt_bench.corpora.exchange.exchangeable import ExchangeableWords
 from xnmt_bench.corpora.passage import Passage
 from xnmt_bench.corpora.planted.natural import NaturalTwins
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split, lang_pair
@@ -133,6 +134,11 @@ class Job(Lazy):
             return corpus.over(ReversedCorpus(corpus.corpus))
         # Wrapped last, so that the corpus itself knows nothing of directions.
         return ReversedCorpus(corpus)
+
+    @cached_property
+    def exchangeable(self) -> ExchangeableWords:
+        """Which words of the corpus may replace each other."""
+        return ExchangeableWords(self.corpus, self.store)
 
     @cached_property
     def system(self) -> System:

@@ -11,7 +11,8 @@ from scipy import stats
 from support.dispatched import count
 from support.example_rows import SYSTEM, measured, scored
 from support.systems import double
-from xnmt_bench.corpora.exchange.neighbours import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
+from xnmt_bench.corpora.exchange import neighbours
+from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins
@@ -532,10 +533,11 @@ def test_a_decision_that_takes_two_words_has_no_causal_at_k_of_single_ones():
     assert both["causal_prefix"] == single["causal_prefix"]
 
 
-def test_a_corpus_that_knows_no_substitutes_is_not_applicable(transformer):
+def test_a_corpus_without_words_that_replace_each_other_is_not_applicable(transformer, monkeypatch):
     job = transformer.changed({})
     job.corpus.substitutes = lambda: None
-    with pytest.raises(NotApplicable, match="toy does not say which words may replace each other"):
+    monkeypatch.setattr(neighbours, "RAREST", 10**6)
+    with pytest.raises(NotApplicable, match="toy: no two words of its training text stand between"):
         next(iter(Causes().measure(job))).make()
 
 
@@ -569,7 +571,7 @@ def results_of(job, relevances):
 def test_no_explainer_gains_by_words_without_a_substitute(transformer):
     """A method of noisy effects, one that turns to such a word where it errs, and equal scores."""
     job = transformer.changed({})
-    artefact = Causes(sentences=40)._effects(job, job.corpus.substitutes())
+    artefact = Causes(sentences=40)._effects(job)
     effects, split = load(artefact), job.texts.split("test")
     numbers, rng = split.number.tolist(), np.random.default_rng(0)
     by_name = {name: [] for name in ("method", "dodger", "uniform")}

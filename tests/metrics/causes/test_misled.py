@@ -79,7 +79,7 @@ def test_shares_are_those_of_the_decisions_of_each_kind(row, transformer):
 def test_each_decision_with_a_cause_has_its_kind(row, transformer):
     _, measurement = row
     table = read_table(measurement.file(STRONGEST)).to_pylist()
-    effects = load(Causes(sentences=16)._effects(transformer, transformer.corpus.substitutes()))
+    effects = load(Causes(sentences=16)._effects(transformer))
     greatest = {
         (number, d.step): {side: np.nanmax([0, *d.effects["replaced", side]]) for side in SIDES}
         for number, decisions in effects.items()

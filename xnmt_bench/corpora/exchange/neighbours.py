@@ -9,22 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from unicodedata import category
 
 import numpy as np
 
-from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, by_key
-from xnmt_bench.corpora.sentence import Corpus
+from xnmt_bench.corpora.exchange.substitutes import by_key
+from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.tokens import split_words
-from xnmt_bench.errors import NotApplicable
 
-EXCHANGED = "words exchanged by"  # a setting of rows: `grammar` or `HEURISTIC`
-HEURISTIC = "neighbours (a heuristic)"
-HEURISTIC_NOTE = (
-    "Words are exchanged by a heuristic for others that stand between like neighbours in the "
-    "training text: an effect depends on these substitutes, too."
-)
+VERSION = 1  # raise it when the same text gives other substitutes
 RAREST = 5  # occurrences; the neighbours of rarer words are too few to tell
 WORDS = 30_000  # of a language, the most frequent ones
 FRAMES = 500  # words whose neighbourhood is compared, the most frequent ones
@@ -37,9 +30,10 @@ EDGE, OTHER = 0, 1  # columns of a sentence's end, and of all words but the most
 Texts = Callable[[], Iterator[Sequence[str]]]  # the words of each sentence
 
 
-@lru_cache(maxsize=4)  # planning needs it, too
-def alike_words(corpus: Corpus) -> BothSides:
-    """Return for each word those that stand between like neighbours, from the training split.
+def alike_words(corpus: Corpus) -> dict[str, list[tuple[str, list[str]]]]:
+    """Return the words of each side, with those that stand between like neighbours.
+
+    They are of the training split.
 
     The overlap of two words is the Bhattacharyya coefficient of their left neighbours and that of
     their right ones, on average: 1 for the same distributions, 0 where none is shared. Words that
@@ -53,31 +47,7 @@ def alike_words(corpus: Corpus) -> BothSides:
     def texts_of(side: str) -> Texts:
         return lambda: (split_words(getattr(s, side)) for s in corpus.sentences("train"))
 
-    source, target = (
-        Substitutes.listed(_find_alike(texts_of(side))) for side in ("source", "target")
-    )
-    return BothSides(source, target)
-
-
-def categories_of(corpus: Corpus, heuristic: bool, option: str) -> BothSides:
-    """Return which words may replace each other.
-
-    Args:
-        corpus: whose words.
-        heuristic: by `alike_words`; else by the corpus's own grammar.
-        option: its name, for the message.
-
-    Raises:
-        NotApplicable: the corpus does not know its grammar, and the heuristic is off.
-    """
-    if heuristic:
-        return alike_words(corpus)
-    if categories := corpus.substitutes():
-        return categories
-    raise NotApplicable(
-        f"{corpus.name} does not say which words may replace each other; {option}=true takes "
-        "words of like neighbours"
-    )
+    return {side: [*_find_alike(texts_of(side))] for side in SIDES}
 
 
 def _find_alike(texts: Texts) -> Iterator[tuple[str, list[str]]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xnmt_bench.corpora.exchange.substitutes import BothSides, Entry, Substitutes, exchanged
+from xnmt_bench.corpora.exchange.exchangeable import ExchangeableWords
+from xnmt_bench.corpora.exchange.substitutes import Entry, Substitutes, exchanged
 from xnmt_bench.corpora.sentence import Corpus, Sentence, Split
 from xnmt_bench.corpora.tokens import split_words
 from xnmt_bench.corpora.view import CorpusView
@@ -22,22 +23,25 @@ class SwappedCorpus(CorpusView):
 
     Args:
         corpus: whose words are exchanged.
-        categories: which words may replace each other.
+        exchangeable: which words may replace each other.
         share: the probability with which a word is drawn anew.
         seed: another seed is another draw.
     """
 
-    def __init__(self, corpus: Corpus, categories: BothSides, share: float, seed: int) -> None:
+    def __init__(
+        self, corpus: Corpus, exchangeable: ExchangeableWords, share: float, seed: int
+    ) -> None:
         super().__init__(corpus)
-        self._categories, self._share, self._seed = categories, share, seed
+        self._exchangeable, self._share, self._seed = exchangeable, share, seed
 
     def sentences(self, split: Split) -> Iterator[Sentence]:
         """Yield the pairs of a split; the draw of each depends only on its number."""
+        categories = self._exchangeable.categories
         for number, sentence in enumerate(self.corpus.sentences(split)):
             # A text as the seed gives the same draws on every platform.
             dice = random.Random(f"{self._seed}/{split}/{number}")
-            source = self._swap(split_words(sentence.source), self._categories.source, dice)
-            target = self._swap(split_words(sentence.target), self._categories.target, dice)
+            source = self._swap(split_words(sentence.source), categories.source, dice)
+            target = self._swap(split_words(sentence.target), categories.target, dice)
             yield replace(sentence, source=source, target=target, gold=None)
 
     def _swap(self, words: Sequence[str], categories: Substitutes, dice: random.Random) -> str:
@@ -57,7 +61,7 @@ class SwappedCorpus(CorpusView):
             "kind": "swapped",
             "version": VERSION,
             "corpus": self.corpus.recipe(split),
-            "categories": self._categories.digest,
+            "exchangeable": self._exchangeable.fingerprint,
             "share": self._share,
             "seed": self._seed,
         }

@@ -12,13 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import (
-    EXCHANGED,
-    HEURISTIC,
-    HEURISTIC_NOTE,
-    categories_of,
-)
-from xnmt_bench.corpora.exchange.substitutes import BothSides
+from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.measurement import Evidence, PlannedRow, ScoredRow
@@ -57,13 +51,11 @@ class Causes(SumMetric):
         substitutes: of a word, at most.
         least: the greatest effect that a side needs for a decision to be usable there.
         sentences: test sentences; null for all that are explained.
-        heuristic: exchange words that stand between like neighbours (`exchange.neighbours`) and not
-            of one category of the corpus's grammar; a corpus without a grammar needs it.
     """
 
     name = "causes"
     setting_options = ("substitutes", "least")
-    needs = "a corpus with a grammar, or metric.causes.heuristic=true"
+    needs = "a corpus with a grammar or training text"
     reads_relevance = True
     title = "Causes: what changes the decision"
     note = (
@@ -168,10 +160,8 @@ class Causes(SumMetric):
         substitutes: Count = 4,
         least: Part = 0.05,
         sentences: Count | None = None,
-        heuristic: bool = False,
     ) -> None:
         self.substitutes, self.least, self.sentences = substitutes, least, sentences
-        self.heuristic = heuristic
 
     def measure(self, job: Job) -> Iterator[PlannedRow]:
         """Yield the explainer's row."""
@@ -179,9 +169,8 @@ class Causes(SumMetric):
         yield self.plan(job, make, stages, explained=True, k=job.settings.k)
 
     def _stages(self, job: Job) -> list[Stage | None]:
-        categories = categories_of(job.corpus, self.heuristic, "metric.causes.heuristic")
         relevances = job.relevance(TEACHER_FORCING, source_alone=True)
-        return [relevances.source, self._effects(job, categories)]
+        return [relevances.source, self._effects(job)]
 
     def _evidence(self, job: Job) -> Evidence:
         """Return the sums of one explainer.
@@ -189,10 +178,8 @@ class Causes(SumMetric):
         Raises:
             NotApplicable: the corpus knows no substitutes, or too few decisions are usable.
         """
-        # Before the relevance, which costs more: a corpus without substitutes has no causes.
-        categories = categories_of(job.corpus, self.heuristic, "metric.causes.heuristic")
         relevances = job.relevance(TEACHER_FORCING, source_alone=True)
-        artefact = self._effects(job, categories)
+        artefact = self._effects(job)
         effects, split = load(artefact), job.texts.split(EVALUATED)
         numbers, rows, explained = [], [], set[str]()
         strongest: list[dict[str, Any]] = []
@@ -218,7 +205,7 @@ class Causes(SumMetric):
         # With one side there is nothing to pool.
         left_out = tuple(f"_{s}" for s in (*without, *(["pooled"] if without else [])))
         columns = {n: c for n, c in columns.items() if not n.endswith(left_out)}
-        settings = {EXCHANGED: HEURISTIC if self.heuristic else "grammar"}
+        settings = {EXCHANGED: job.exchangeable.rule}
         counts = load_decisions(artefact, ("substitutes", "as_long"))
         substitutes, as_long = (int(counts[name].sum()) for name in ("substitutes", "as_long"))
         facts = {"as_long": as_long / max(substitutes, 1)}
@@ -326,7 +313,7 @@ class Causes(SumMetric):
                     sums.update({"earlier": float(effect_T[earlier])})
         return dict(sums)
 
-    def _effects(self, job: Job, categories: BothSides) -> Stage:
+    def _effects(self, job: Job) -> Stage:
         """Return the effects of each word of the test sentences, the same for every explainer.
 
         Raises:
@@ -337,7 +324,7 @@ class Causes(SumMetric):
         count = job.explained.decisions.count(EVALUATED, self.sentences)
 
         def interventions() -> Interventions:
-            return Interventions(job.system.model, categories, self.substitutes)
+            return Interventions(job.system.model, job.exchangeable.categories, self.substitutes)
 
         def parts() -> Iterator[tuple[int, Sentence]]:
             return tied_sentences(job, count, interventions())
@@ -357,8 +344,7 @@ class Causes(SumMetric):
             version=7,
             encoded=job.texts.encoded[EVALUATED],
             substitutes=self.substitutes,
-            categories=categories.digest,
-            translations=categories.translations_digest,
+            exchangeable=job.exchangeable,
         )
 
     def of_sums(self, sums_R: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

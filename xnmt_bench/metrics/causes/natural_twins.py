@@ -26,8 +26,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import pyarrow as pa
 
-from xnmt_bench.corpora.exchange.neighbours import EXCHANGED, HEURISTIC, HEURISTIC_NOTE, alike_words
-from xnmt_bench.corpora.exchange.substitutes import BothSides
+from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
 from xnmt_bench.corpora.planted.natural import FIRST, SECOND
 from xnmt_bench.corpora.sentence import SIDES, Sentence
 from xnmt_bench.corpora.tokens import split_words
@@ -256,14 +255,13 @@ class NaturalTwins(SumMetric):
             if both[0].fingerprint != both[1].fingerprint:
                 raise NotApplicable(f"the second system has another {side} vocabulary")
         sentences = job.explained.decisions.count(EVALUATED, self.sentences)
-        categories = job.corpus.substitutes() or alike_words(job.corpus)
-        return [self._effects_of(each, sentences, categories) for each in (job, other)]
+        return [self._effects_of(each, sentences) for each in (job, other)]
 
-    def _effects_of(self, job: Job, sentences: int, categories: BothSides) -> Stage:
+    def _effects_of(self, job: Job, sentences: int) -> Stage:
         most = len(HALVES) * self.substitutes
 
         def interventions() -> Interventions:
-            return Interventions(job.system.model, categories, most)
+            return Interventions(job.system.model, job.exchangeable.categories, most)
 
         def compute(shard: list[tuple[int, Sentence]]) -> list[Mapping[str, Any]]:
             vocabulary = job.system.model.target_subwords
@@ -285,7 +283,7 @@ class NaturalTwins(SumMetric):
             version=2,
             encoded=job.texts.encoded[EVALUATED],
             substitutes=self.substitutes,
-            categories=categories.digest,
+            exchangeable=job.exchangeable,
         )
 
     @property
@@ -383,12 +381,11 @@ class NaturalTwins(SumMetric):
                 "natural_twins_chosen", write, version=3, margin=self.margin, **stages
             )
             files[self.name] = file.path / FILE
-        exchanged = "grammar" if job.corpus.substitutes() else HEURISTIC
         evidence = evidence_of_sentences(
             job,
             *by_unit(np.array(numbers), **columns),
             {name: stage.fingerprint for name, stage in stages.items()},
-            {EXCHANGED: exchanged},
+            {EXCHANGED: job.exchangeable.rule},
         )
         return replace(evidence, files=files)
 
