@@ -91,7 +91,7 @@ def extract_rules(job: Job) -> None:
     """Extracts attention's rules of all training sentences."""
     from xnmt_bench.rules.extract import TEACHER_FORCING
 
-    job.explained.rules(TEACHER_FORCING, "train")
+    _ = job.explained.rules(TEACHER_FORCING, "train").artefact
 
 
 def decode(job: Job) -> None:

@@ -28,7 +28,7 @@ TABLE = "table"  # the column that tells an analysis's tables apart
 
 
 class Results:
-    """The measurements of a results folder.
+    """The measurements of a results folder, for pandas.
 
     Args:
         folder: what `train.py` calls `results`; or bundles, `["a.zip", "b.zip"]`, which are checked
@@ -42,7 +42,10 @@ class Results:
     """
 
     def __init__(
-        self, folder: str | Path | Sequence[str | Path], samples: int = 1000, seed: int = 0
+        self,
+        folder: str | Path | Sequence[str | Path] = "results",
+        samples: int = 1000,
+        seed: int = 0,
     ) -> None:
         self._pandas = import_extra("pandas", "frames")
         self._draws = Draws(samples, seed)

@@ -273,8 +273,14 @@ def create_checked(kind: str, name: str, **options: Any) -> Any:
 def load_explainer(name: str, **phi_options: Any) -> Any:
     """Return an explainer by its name on the command line, plug-ins included.
 
+    Call it with a model and sentences: `explainer(model, ["a source", ("a source", "a target")])`.
+
+    Args:
+        name: such as `attention`, `gradient_norm` or `prediction_difference`.
+        phi_options: the explainer's own.
+
     Raises:
-        ConfigError, XnmtError: as `create_checked`.
+        ConfigError, XnmtError: the explainer is unknown, or refuses an option.
     """
     if not isinstance(name, str):
         raise XnmtError(f"load_explainer: {name!r} is no name; give one, such as 'attention'")

@@ -11,7 +11,11 @@ PAGES: dict[str, tuple[str, str, list[str], list[str]]] = {
     "package": (
         "The package",
         "What `import xnmt_bench` gives.",
-        ["xnmt_bench.load", "xnmt_bench.load_explainer", "xnmt_bench.benchmark"],
+        [
+            "xnmt_bench.nmt.opening.load",
+            "xnmt_bench.registry.load_explainer",
+            "xnmt_bench.notebook.benchmark",
+        ],
         [],
     ),
     "explainers": (

@@ -14,9 +14,9 @@ from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.vocabulary.subwords import Tied
 from xnmt_bench.device import Room, device_of
 from xnmt_bench.errors import XnmtError
+from xnmt_bench.nmt import decoding
 from xnmt_bench.nmt.base import NMTModel
 from xnmt_bench.nmt.batching import buckets
-from xnmt_bench.nmt.decoding import translate, warn_of_unended
 from xnmt_bench.progress import bar
 from xnmt_bench.sweep import log_once
 
@@ -141,6 +141,25 @@ def _tie(model: NMTModel, passage: Passage, context: Context) -> tuple[Tied, Tie
     return tied
 
 
+def translate(model: NMTModel, sources: Iterable[str | Passage], beam: int = 4) -> list[str]:
+    """Translate sentences in batches; a bar shows from two seconds on.
+
+    Args:
+        model: an open model, from `xnmt_bench.load`.
+        sources: the sentences; passages, of a system that reads the sentences around each.
+        beam: hypotheses that are kept; 1 is greedy.
+
+    Returns:
+        Their translations, in their order.
+
+    Raises:
+        XnmtError: the model is not open, or a sentence is not a text or is longer than the model
+            reads.
+    """
+    passages = translate_passages(require_model(model), read_passages(sources), beam)
+    return [passage.target for passage in passages]
+
+
 def translate_passages(
     model: NMTModel, passages: Sequence[Passage], beam: int = 4
 ) -> list[Passage]:
@@ -165,10 +184,12 @@ def translate_passages(
                 sources = [tied[i][0].ids for i in group]
                 # The target is yet to come, so its EOS is left out of the prefix.
                 prefixes = [tied[i][1].ids[:-1] for i in group]
-                for i, ids in zip(group, translate(model, sources, beam, prefixes), strict=True):
+                for i, ids in zip(
+                    group, decoding.translate(model, sources, beam, prefixes), strict=True
+                ):
                     translations[i] = ids
                 progress.update(len(group))
-        warn_of_unended(translations)
+        decoding.warn_of_unended(translations)
         return [model.target_subwords.decode(ids) for ids in translations]
 
     targets = Room(None, **SEARCHED).tried(device_of(model), search) if tied else []

@@ -1,10 +1,8 @@
-"""The formulas of `benchmarks/cost_of_size.py` against counted positions and operations."""
+"""How many positions a language model reads to explain its decisions, counted."""
 
 import numpy as np
 import pytest
-from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import cost_of_size
 from support.language_models import EXAMPLES, TEMPLATE, build
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
@@ -45,11 +43,6 @@ def labelled(model, split):
     return decide(model, Batch.collate(pairs))[0]
 
 
-@pytest.fixture(scope="module")
-def text(model):
-    return cost_of_size.Text(len(model.before), SOURCE, len(model.between), TARGET)
-
-
 def count_positions(model, work):
     """Returns how many positions the stack reads, without the prompt's beginning in its one row."""
     read = []
@@ -65,21 +58,25 @@ def count_positions(model, work):
     return sum(read)
 
 
-def test_gradients_read_as_many_positions_as_calculated(model, labelled, text):
+def test_gradients_read_each_sentence_once(model, labelled):
     explainer = load_explainer("gradient_norm")
     read = count_positions(model, lambda: explainer.relevance(model, labelled))
-    assert read == SENTENCES * cost_of_size.count_gradients(text).read
+    assert read == SENTENCES * (SOURCE + len(model.between) + TARGET)
 
 
-def test_prediction_difference_reads_as_many_positions_as_calculated(model, labelled, text):
-    """Few sentences have their last words removed in larger blocks, which waste a little more."""
+def test_prediction_difference_reads_the_source_for_each_word_and_what_follows_a_prefix_word(
+    model, labelled
+):
+    """Prefix words are removed in blocks that begin at one step, so a little more is read."""
     explainer = load_explainer("prediction_difference")
     read = count_positions(model, lambda: explainer.relevance(model, labelled))
-    expected = SENTENCES * cost_of_size.count_prediction_difference(text).read
-    assert expected <= read < 1.02 * expected
+    # The whole row, and the row without the EOS, beside those without a source word.
+    rows = (SOURCE + 2) * (SOURCE + len(model.between) + TARGET)
+    least = SENTENCES * (rows + TARGET * (TARGET - 1) / 2)
+    assert least <= read < 1.1 * least
 
 
-def test_base_reads_as_many_positions_as_calculated(model, split, text):
+def test_base_reads_a_source_for_each_source_word_and_a_row_for_each_decision(model, split):
     """One decision at each step, whose rules all name another pair of words."""
     sentence, steps = (x.ravel() for x in np.mgrid[:SENTENCES, :TARGET])
     source = (steps % SOURCE)[:, None]
@@ -87,26 +84,14 @@ def test_base_reads_as_many_positions_as_calculated(model, split, text):
     read = count_positions(
         model, lambda: masked_states(model, split, sentence, steps, source, prefix)
     )
-    assert read == SENTENCES * cost_of_size.count_base(text, PARTS).read
+    # A row is read to the longest of its part.
+    rows = TARGET**2 * (PARTS + 1) / (2 * PARTS)
+    assert read == SENTENCES * (SOURCE * (SOURCE + len(model.between)) + rows)
     # The word before the previous one: another place than the one that predicts.
     prefix = np.where(steps > 1, steps - 2, steps - 1)[:, None]
     read = count_positions(
         model, lambda: masked_states(model, split, sentence, steps, source, prefix, "attention")
     )
-    assert read == SENTENCES * cost_of_size.count_base_masked(text).read
-
-
-def test_gradients_take_as_many_operations_as_calculated(model, labelled, text):
-    """One sentence and one step at a time, since steps that walk together are not counted."""
-    config = model.model.config
-    sizes = cost_of_size.Sizes(
-        config.num_hidden_layers, config.hidden_size, config.intermediate_size,
-        config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-        len(model.their_ids), tied=False,
-    )  # fmt: skip
-    batch, explainer = labelled.take([0]), load_explainer("gradient_norm", positions=1)
-    with FlopCounterMode(display=False) as counter:
-        explainer.relevance(model, batch)
-    work = cost_of_size.count_gradients(text)
-    expected = cost_of_size.count_operations(sizes, text, work, prompts=1)
-    assert 0.85 * expected < counter.get_total_flops() <= expected
+    # Of the source the rule's word and what stands behind; of the target BOS, the rule's word, and
+    # the place that predicts. A word that no state attends to is not read.
+    assert read == SENTENCES * (SOURCE * (1 + len(model.between)) + 3 * TARGET)
