@@ -404,6 +404,7 @@ OTHER_TASKS = {
         "corpus.training.splits.train",
     ),
     "draw of sentences": (dict(metrics=["fidelity"], judges=["evalx"]), "rules.seed"),
+    "draw of a student": (dict(metrics=["student"]), "rules.seed"),
     "prefix words": (dict(metrics=["fidelity"], judges=["base", "own", "evalx"]), "prefix"),
     "special words": (dict(metrics=["fidelity"]), "rules.admit_special"),
     "precision of a judge": (dict(metrics=["fidelity"], judges=["evalx"]), "trainer.precision"),

@@ -70,6 +70,12 @@ def test_another_explainer_makes_its_rules_proxy_and_judges(filled):
     assert "more than" in plan.headline
 
 
+def test_labels_that_are_compared_with_the_reference_are_planned(filled):
+    """A row says how often the system says the reference's word; AER itself needs no labels."""
+    plan = planned(filled / "store", "metric=[aer]", "explainer=random", "rules.test_sentences=5")
+    assert "labels" in missing(plan)
+
+
 def test_what_blind_explainers_learn_is_planned_with_what_follows(filled):
     plan = planned(filled / "store", "explainer=lexicon")
     assert missing(plan) == ["prepared", "rules", "judged", "rules", "proxy", "judged", "judged"]

@@ -180,12 +180,17 @@ def passage_of(system: System, settings: Settings) -> Passage:
     sources = [system.markers.mark(source) for source in sources]
     targets: list[str] = []
     for n, source in enumerate(sources[: len(sources) - len(given_targets)]):
-        so_far = Passage(source, "", sources[:n], targets)
+        so_far = _read(system, Passage(source, "", sources[:n], targets))
         # In order, since each translation is the context of the next.
         [translation] = translate_passages(system.model, [so_far], settings.nmt.beam)
         targets.append(translation.target)
     targets += given_targets
-    return Passage(sources[-1], targets[-1], sources[:-1], targets[:-1])
+    return _read(system, Passage(sources[-1], targets[-1], sources[:-1], targets[:-1]))
+
+
+def _read(system: System, passage: Passage) -> Passage:
+    """Return a passage with as many sentences before it as `nmt.context.read` allows."""
+    return passage if system.read_sentences is None else passage.read(system.context)
 
 
 def _open_system(settings: Settings) -> System:

@@ -57,6 +57,11 @@ def test_a_pronoun_inside_a_word_is_none():
     assert words_of(*tagged.words(PRONOUN, same)) == ["It"]
 
 
+def test_a_no_break_space_is_no_letter():
+    tagged = parse_tags("arrive\u202f? La <hon>Main<hoff> tendue", padded=False)
+    assert tagged.words(CUE, same)[1] == {2}
+
+
 def test_a_text_that_is_written_with_other_letters_is_refused():
     with pytest.raises(ValueError, match="other letters"):
         parse_tags("a <p>b</p>", padded=False).words(PRONOUN, lambda text: text + "!")

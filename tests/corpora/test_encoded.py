@@ -84,6 +84,8 @@ def test_pairs_that_the_system_cannot_read_are_left_out(tmp_path):
         # Following sentences take room of the source, and so do a prompt's examples.
         (Context(3, following=1), (19, 19), 0, [0, 1, 2, 3]),
         (Context(3, following=2), (18, 19), 0, [0, 0, 1, 2]),
+        # What does not fit beside the current sentence is left out, the farthest first.
+        (Context(0, following=3), (10, 19), 0, [0, 0, 0, 0]),
         (Context(3), (19, 19), 1, [0, 1, 2, 2]),
     ],
 )

@@ -56,6 +56,7 @@ def test_a_letter_of_thai_is_a_word_with_its_marks():
     assert cut_words("ที่นี่ iPhone 15", "th") == ["ที่", "นี่", "iPhone", "15"]
     # Of a text in an unknown language its script tells.
     assert cut_words("我爱 Berlin") == ["我", "爱", "Berlin"]
+    assert cut_words("ខ\u200bគ", "km") == ["ខ", "គ"]
 
 
 def test_texts_without_blanks_are_seen():

@@ -123,8 +123,9 @@ def test_words_are_compared_in_parts_and_the_most_alike_are_kept(monkeypatch):
     assert dict(_find_alike(lambda: iter(texts))) == {w: o[:3] for w, o in whole.items()}
 
 
-def test_a_text_without_frequent_words_has_no_substitutes(store):
-    corpus = ListedPairs(train=[("a b c", "今天天气很好")])
+@pytest.mark.parametrize("repeats", [1, 9])  # rare words, and frequent ones that are unlike
+def test_a_text_without_alike_words_has_no_substitutes(repeats, store):
+    corpus = ListedPairs(train=[("a b c", "今天天气很好")] * repeats)
     with pytest.raises(NotApplicable, match="listed: no two words of its training text stand"):
         ExchangeableWords(corpus, store).categories  # noqa: B018
 

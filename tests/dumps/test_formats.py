@@ -264,6 +264,11 @@ def test_our_own_form_goes_round(tmp_path):
         ({"weights": [[10**400]]}, "weights: expected numbers, in rows of equal length"),
         ({"number": 10**30}, "is not a whole number from 0"),
         ({"source": ["\ud800"]}, "half a character"),
+        ({"source_words": [-1]}, "source_words: the last number should be -1 for </s> and for"),
+        (
+            {"source": ["a", "</s>"], "weights": [[1, 0]], "source_words": [0, 1]},
+            "source_words: the last number should be -1 for </s> and for nothing else",
+        ),
     ],
 )
 def test_our_own_form_is_checked(tmp_path, change, problem):

@@ -51,6 +51,18 @@ def test_a_file_of_other_tokens(tmp_path):
         list(resolver.resolve([sentence("It rains.")]))
 
 
+def test_sentences_that_differ_in_punctuation_have_clusters_of_their_own(tmp_path):
+    path = tmp_path / "clusters.jsonl"
+    texts = ["Oh John , he left .", "Oh , John , he left ."]
+    mentions = [[[0, 1], [3, 3]], [[2, 2], [4, 4]]]
+    rows = [{"tokens": t.split(), "clusters": [m]} for t, m in zip(texts, mentions, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    resolver = create("resolvers", "file", path=str(path))
+    *resolved, unknown = resolver.resolve([*map(sentence, texts), sentence("Oh John he left")])
+    assert resolved == [(((0, 1), (3, 3)),), (((2, 2), (4, 4)),)]
+    assert unknown is None
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

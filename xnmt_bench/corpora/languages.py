@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from xnmt_bench.corpora.text import key_of_word, word_lists
+from xnmt_bench.corpora.text import key_of_word, visible, word_lists
 from xnmt_bench.errors import XnmtError, import_extra
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def cut_words(text: str, language: str = UNKNOWN) -> list[str]:
     """
     name = tokenizer_name(language)
     if name == CHARACTERS or not language:
-        return _LETTER.sub(r" \g<0> ", text).split()
+        # A zero-width space, which Khmer puts between words, is no word.
+        return [word for word in _LETTER.sub(r" \g<0> ", text).split() if visible(word)]
     return (text if name == BLANKS else _bleu(name).tokenizer(text)).split()
 
 

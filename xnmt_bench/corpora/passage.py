@@ -23,6 +23,11 @@ class Context:
     target: bool = True
     following: int = 0
 
+    @property
+    def has_sentences(self) -> bool:
+        """Whether any sentence stands around."""
+        return bool(self.sentences or self.following)
+
 
 ALONE = Context()  # of a system that reads only the current sentence
 

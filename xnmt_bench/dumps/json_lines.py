@@ -13,7 +13,7 @@ import numpy as np
 
 from xnmt_bench.corpora.sentence import SIDES
 from xnmt_bench.corpora.text import json_object, packed_text
-from xnmt_bench.corpora.vocabulary.subwords import UNTIED
+from xnmt_bench.corpora.vocabulary.subwords import NO_WORD, UNTIED
 from xnmt_bench.dumps.base import Dump, number_array
 from xnmt_bench.errors import DataError
 from xnmt_bench.parsing import parse_json
@@ -107,6 +107,9 @@ class JsonLines(Dump[tuple[int, int, str]]):
             or not all(type(word) is int and UNTIED <= word < 2**31 for word in words)
         ):
             problem = f"{side}_words: expected a number for each {side} token, that of its word"
+            raise DataError(self.path, line, problem)
+        if (words[-1:] == [NO_WORD]) != tokens.eos:
+            problem = f"{side}_words: the last number should be -1 for </s> and for nothing else"
             raise DataError(self.path, line, problem)
         return replace(tokens, words=tuple(words))
 

@@ -29,7 +29,7 @@ def describe_examples(job: Job, examples: ExampleSet, left_out: int) -> dict[str
     context = job.system.context
     return {
         "generated": examples.generated,
-        "reads_context": bool(context.sentences or context.following),
+        "reads_context": context.has_sentences,
         "left_out": left_out,
         "remarks": list(examples.remarks),
     }

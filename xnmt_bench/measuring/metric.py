@@ -383,9 +383,10 @@ class Metric(ABC):
                 inputs | relevance | dict(added.content),
             )
 
+        of_own_model = explained and of_corpus and job.input_file("relevance") is None
+
         def make_with_agreement() -> Evidence | None:
             evidence = make()
-            of_own_model = explained and of_corpus and job.input_file("relevance") is None
             if evidence is None or not of_own_model:
                 return evidence
             # Explanations of a model that hardly translates mean little.
@@ -396,7 +397,11 @@ class Metric(ABC):
             return replace(evidence, facts=evidence.facts | facts)
 
         # Identified late: the model's fingerprint may need a training, and planning starts none.
-        needed = lambda: (stage for stage in stages() if stage)  # noqa: E731
+        def needed() -> Iterator[Stage]:
+            yield from filter(None, stages())
+            if of_own_model:
+                yield job.explained.decisions.compared_labels
+
         return PlannedRow(configured, identify, make_with_agreement, needed)
 
     def combine(self, scored: Sequence[ScoredRow]) -> list[ScoredRow]:

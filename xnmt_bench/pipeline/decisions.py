@@ -136,6 +136,11 @@ class Decisions(Lazy):
             shard_sentences=options.shard_sentences,
         )
 
+    @property
+    def compared_labels(self) -> Stage:
+        """The labels that `agreement` compares with the targets' own words."""
+        return self.labels("test", TEACHER_FORCING)
+
     @cached_property
     def agreement(self) -> dict[str, float]:
         """How often the system says the target's own word, behind the target's earlier words.
@@ -144,8 +149,7 @@ class Decisions(Lazy):
             `right`, that share of the explained test decisions; and `constant`, the share that the
             target's most frequent word would have.
         """
-        folder = self.labels("test", TEACHER_FORCING).path
-        paths = shards(folder, "test")
+        paths = shards(self.compared_labels.path, "test")
         label_N = np.concatenate([read_columns(path, ["label"])["label"] for path in paths])
         targets = self.split("test", TEACHER_FORCING).target
         ids = [targets[i] for i in range(self.count("test"))]

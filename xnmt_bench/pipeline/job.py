@@ -367,7 +367,7 @@ class Job(Lazy):
         # Where words of a context or of the prefix share in them, no explainer's are shares of the
         # sentence.
         shares = explained.explainer.shares == "side" and not (
-            self.system.context.sentences or self.system.joint_attention
+            self.system.context.has_sentences or self.system.joint_attention
         )
         off_words = partial(shares_off_words, explained, scenario, source_alone=True)
         return WeighedSentences(relevances.fingerprint, shares, read, relevances.source, off_words)

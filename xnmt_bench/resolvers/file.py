@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from xnmt_bench.corpora.formats.clusters import Stretch, letter_starts, letters, read_clusters
+from xnmt_bench.corpora.formats.clusters import ClustersOfTexts, letter_starts, read_clusters
 from xnmt_bench.corpora.sentence import Sentence
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import split_words
@@ -31,15 +31,17 @@ class File(Resolver):
         self.fingerprint = file_hash(present(self._path))[:16]
 
     @cached_property
-    def _clusters(self) -> dict[str, list[list[Stretch]]]:
-        # Only by letters, since tools cut words and quotes in other ways than the corpus.
-        return {line.letters: line.clusters for line in read_clusters(self._path)}
+    def _clusters(self) -> ClustersOfTexts:
+        clusters = ClustersOfTexts()
+        for line in read_clusters(self._path):
+            clusters.add(line.text, line.clusters)
+        return clusters
 
     def resolve(self, sentences: Iterable[Sentence]) -> Iterator[Clusters | None]:
         """Yield the file's clusters of each sentence; None for one that it lacks."""
         found_count = missing_count = 0
         for sentence in sentences:
-            clusters = self._clusters.get(letters(sentence.source))
+            clusters = self._clusters.find(sentence.source)
             if clusters is None:
                 missing_count += 1
                 yield None

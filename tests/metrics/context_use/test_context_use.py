@@ -7,7 +7,14 @@ import pytest
 
 from support.systems import double
 from xnmt_bench.corpora.passage import ALONE, Context, Passage
-from xnmt_bench.corpora.suites.context.documents import CONTENT, FUNCTION, MENTIONED, read_documents
+from xnmt_bench.corpora.sentence import Gold, Mention, Sentence
+from xnmt_bench.corpora.suites.context.documents import (
+    CONTENT,
+    FUNCTION,
+    MENTIONED,
+    _mentioned,
+    read_documents,
+)
 from xnmt_bench.corpora.suites.context.example import Example, ExampleSet
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.measuring.bootstrap import Draws, score
@@ -221,11 +228,17 @@ def test_mentions_are_those_of_chains_that_the_context_mentions(transformer):
     for example in examples.examples:
         gold = sentences[example.unit].gold
         before = sentences[example.unit - len(example.passage.source_context) : example.unit]
-        chains = {
-            m.chain for s in before for m in (*s.gold.source_mentions, *s.gold.target_mentions)
-        }
+        chains = {mention.chain for s in before for mention in s.gold.target_mentions}
         for mention in gold.target_mentions:
             inside = set(mention.words) <= example.tags[MENTIONED]
             assert inside or mention.chain not in chains
             tagged += inside
     assert tagged
+
+
+def test_a_chain_of_the_source_is_not_taken_for_one_of_the_target():
+    """ParCorFull numbers the chains of each language on its own."""
+    mentions = (Mention("set_3", (0,)),)
+    before = Sentence("She left", "Sie ging", "d", 0, Gold(source_mentions=mentions))
+    now = Sentence("It rained", "Es regnete", "d", 1, Gold(target_mentions=mentions))
+    assert not _mentioned(now, (before,))[MENTIONED]

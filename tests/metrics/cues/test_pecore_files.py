@@ -55,6 +55,15 @@ def test_average_precision_of_the_published_scores(system, tokens, base, kl, p_c
         assert row["chance"] == pytest.approx(base, abs=5e-4)
 
 
+def test_a_column_without_a_name_is_no_score(tmp_path):
+    """Such as the index that pandas writes."""
+    path = tmp_path / "index.tsv"
+    lines = (SENSITIVITY + TOKENS).splitlines()
+    path.write_text("".join(f"{n or ''}\t{line}\n" for n, line in enumerate(lines)))
+    assert {name for _, _, name in measure(path, "scores", tmp_path)} >= {"KL"}
+    assert "" not in {name for _, _, name in measure(path, "scores", tmp_path)}
+
+
 def test_a_file_without_a_marked_token_has_no_order_to_be_judged(tmp_path):
     columns = ["example_idx", "token_idx", "is_context_sensitive", "kl_divergence", "pcxmi"]
     rows = [columns, ["0", "0", "0", "0.1", "0.2"], ["0", "1", "0", "0.3", "0.1"]]

@@ -52,6 +52,7 @@ class ExchangeableWords(Lazy):
                 {"side": side, "word": word, "others": others}
                 for side, words in alike_words(corpus).items()
                 for word, others in words
+                if others
             ]
             write_table(pa.Table.from_pylist(rows, COLUMNS), folder / FILE)
 

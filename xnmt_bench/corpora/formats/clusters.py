@@ -22,14 +22,36 @@ class ResolvedLine:
     Attributes:
         number: of the line, from 1.
         text: its tokens with blanks between them.
-        letters: only its letters and digits, which are the same under every tokenisation.
-        clusters: mentions as places in these letters.
+        clusters: mentions as places in its letters and digits, which are the same under every
+            tokenisation.
     """
 
     number: int
     text: str
-    letters: str
     clusters: list[list[Stretch]]
+
+
+class ClustersOfTexts:
+    """Clusters of sentences, found however a sentence is cut into words."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, list[list[Stretch]]] = {}
+        self._by_letters: dict[str, list[list[Stretch]] | None] = {}
+
+    def add(self, text: str, clusters: list[list[Stretch]]) -> None:
+        """Keep the clusters of a sentence."""
+        self._by_text["".join(text.split())] = clusters
+        # Two sentences may differ in punctuation alone, which does not tell then.
+        if self._by_letters.setdefault(letters(text), clusters) != clusters:
+            self._by_letters[letters(text)] = None
+
+    def find(self, text: str) -> list[list[Stretch]] | None:
+        """Return the clusters of a sentence; by its letters if quotes are written otherwise.
+
+        None where there are none, or where sentences of the same letters have other clusters.
+        """
+        by_letters = self._by_letters.get(letters(text))
+        return self._by_text.get("".join(text.split()), by_letters)
 
 
 def read_clusters(path: Path) -> Iterator[ResolvedLine]:
@@ -41,12 +63,12 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
     Raises:
         DataError: a line is not in this format, or two lines give one sentence other clusters.
     """
-    clusters_by_letters: dict[str, list[list[Stretch]]] = {}
+    clusters_by_text: dict[str, list[list[Stretch]]] = {}
     for number, text in text_lines(path):
         row = json_at(path, number, text)
         try:
             tokens = next(row[name] for name in TOKENS if name in row)
-            key = "".join(map(letters, tokens))
+            text = " ".join(tokens)
             clusters = [
                 [_stretch(tokens, *mention) for mention in cluster] for cluster in row[CLUSTERS]
             ]
@@ -54,15 +76,14 @@ def read_clusters(path: Path) -> Iterator[ResolvedLine]:
             needed = "expected tokens (or document) and clusters of [first, last]"
             got = str(error) or type(error).__name__
             raise DataError(path, number, f"{needed}: {got}") from None
-        text = " ".join(tokens)
         # An equal line is fine: a sentence may come twice, with the same clusters.
-        if clusters_by_letters.setdefault(key, clusters) != clusters:
+        if clusters_by_text.setdefault("".join(text.split()), clusters) != clusters:
             raise DataError(
                 path,
                 number,
                 f"the clusters differ from those of an earlier line with the same text: {text!r}",
             )
-        yield ResolvedLine(number, text, key, clusters)
+        yield ResolvedLine(number, text, clusters)
 
 
 def letters(text: str) -> str:

@@ -74,7 +74,7 @@ def _read(
     tokens, scores = list[tuple[int, int, str, bool]](), list[list[float]]()
     for line, row in csv_rows(path, [*keys, TOKEN, mark, *(columns or ())], "\t"):
         if columns is None:
-            columns = [name for name in row if not NO_SCORE.fullmatch(name)]
+            columns = [name for name in row if name and not NO_SCORE.fullmatch(name)]
         key, latest = tuple(row[name] for name in keys), next(reversed(lists), None)
         example, token = (_number(path, line, row, name, parse_count) for name in (keys[0], TOKEN))
         # A row that is lost or doubled moves every score by one token.

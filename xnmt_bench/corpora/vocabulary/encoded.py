@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -209,10 +209,16 @@ def encode(
                     before.clear()
                     document = pair.document
                 pair_sides, following = pair.sides, [p.sides[0] for p in behind]
-                behind_length = sum(len(sentence.ids) + 1 for sentence in following)
-                lengths = (len(pair_sides[0].ids) + behind_length, len(pair_sides[1].ids))
+                # Each sentence behind it is opened by a separator.
+                ends = accumulate(
+                    (len(sentence.ids) + 1 for sentence in following),
+                    initial=len(pair_sides[0].ids),
+                )
+                source_lengths = [end for end in ends if end <= room[0]]
+                following = following[: len(source_lengths) - 1]
+                lengths = (source_lengths[-1], len(pair_sides[1].ids))
                 read = _nearest_readable([*before], lengths, context, room)
-                if len(read) < len(before):
+                if len(read) < len(before) or len(following) < len(behind):
                     counts[split]["shorter_context"] = counts[split].get("shorter_context", 0) + 1
                 source_before = [*source.in_front, *(x for x, _ in read)]
                 sides[0].write(concatenated(source_before, pair_sides[0], following))

@@ -263,7 +263,7 @@ class Confidence(Metric):
         settings = evidence.settings
         if input_file is None or input_file.format != ANNOTATED:  # it is of the configured test set
             settings |= {"test sentences": job.explained_sentences} | job.search_settings
-        facts["in_context"] = bool(job.system.context.sentences)
+        facts["in_context"] = job.system.context.has_sentences
         if job.settings.rules.test_sentences is None:  # what has too many subwords has no weights
             facts["left_out"] = len(references) - len(evidence.units)
         return replace(evidence, facts=facts, settings=settings)

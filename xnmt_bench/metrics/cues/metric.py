@@ -333,7 +333,11 @@ def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
 
 
 def _stages(words: SensitiveWords, explained: bool) -> list[Stage]:
-    return [words.context_changes, *([words.relevance_of_contexts] if explained else [])]
+    # `sides` refuses a system without a context, of which nothing is made.
+    return [
+        words.context_changes,
+        *([words.relevance_of_contexts] if explained and words.sides else []),
+    ]
 
 
 def _further(words: SensitiveWords, blind: bool) -> Further:

@@ -212,6 +212,7 @@ class Student(SumMetric):
         settings = {
             "test sentences": name_sentences(number_U),
             "training sentences": students.sentences,
+            "seed of the draw": job.settings.rules.seed,
             "training precision": job.options.precision,
             "beam": self.beam,
             TOKENIZER: tokenizer_signature(language),

@@ -79,7 +79,7 @@ class Students(Lazy):
         """
         context = self._job.system.context
         # Maps are of one sentence's words, and a context's would have no place in them.
-        if context.sentences or context.following:
+        if context.has_sentences:
             raise NotApplicable(
                 "the system reads a context, but the student reads single sentences"
             )

@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from xnmt_bench.corpora.sentence import SPLITS, Sentence
-from xnmt_bench.corpora.suites.contrastive.build import build, exchanges
+from xnmt_bench.corpora.suites.contrastive.build import ADDRESS, _any, build, exchanges
 from xnmt_bench.corpora.suites.contrastive.group import Variant
 from xnmt_bench.corpora.toy import ToyCorpus
 from xnmt_bench.corpora.toy.discourse import TOPICS, ToyDiscourse
@@ -155,6 +155,13 @@ def test_tables(tmp_path):
         path.write_text(lines)
         with pytest.raises(DataError, match=f"table.tsv:{problem}"):
             exchanges(path)
+
+
+def test_each_pattern_has_flags_and_groups_of_its_own(tmp_path):
+    path = tmp_path / "table.tsv"
+    path.write_text("address\tdu\tSie\ninformal\t(du)\ninformal\t(?i)(.)\\1\n")
+    [address] = exchanges(path)[ADDRESS]
+    assert [_any(address.informal, [word]) for word in ("du", "aa", "ab")] == [True, True, False]
 
 
 def test_chains_are_of_one_thing_each():

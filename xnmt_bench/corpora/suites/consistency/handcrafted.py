@@ -7,7 +7,7 @@ from pathlib import Path
 from xnmt_bench.corpora.suites.consistency.pronouns import ARTICLES, PRONOUNS
 from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite
 from xnmt_bench.corpora.text import text_lines
-from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.tokens import BLANKS, split_words
 from xnmt_bench.errors import DataError
 
 VERB = "finished"
@@ -28,6 +28,6 @@ def handcrafted(data: Path, language: str) -> Suite:
         entity = Entity(tuple(range(1, words.index(VERB))))  # between article and verb
         gender = PRONOUNS[words[pronouns[0]]]
         items.append(Item(len(items), pronouns[0], entity, gender=gender))
-        sources.append(source.strip())
-        targets.append(target.strip())
+        sources.append(source.strip(BLANKS))
+        targets.append(target.strip(BLANKS))
     return Suite.of("handcrafted", sources, items, targets)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xnmt_bench.corpora.suites.consistency.suite import Suite
 from xnmt_bench.corpora.text import text_lines
-from xnmt_bench.corpora.tokens import split_words
+from xnmt_bench.corpora.tokens import BLANKS, split_words
 from xnmt_bench.errors import DataError
 
 BARS, BAR = "|||", "|"
@@ -49,7 +49,7 @@ def translations(path: Path, texts: Sequence[str], suite: Suite) -> list[str]:
         # Bars promise one; in a plain file an empty line is what a system wrote.
         if bars and not translation.strip():
             raise DataError(path, number, "no translation")
-        outputs.append(translation.strip())
+        outputs.append(translation.strip(BLANKS))
     return outputs
 
 
@@ -72,4 +72,4 @@ def pairs(path: Path) -> list[tuple[str, str]]:
 
 def _halves(text: str, bars: str) -> tuple[str, str]:
     source, _, translation = text.partition(bars)
-    return source.strip(), translation.strip()
+    return source.strip(BLANKS), translation.strip(BLANKS)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from xnmt_bench.morphology import Gender
+from xnmt_bench.morphology.base import stripped
 
 MALE = ("he", "him", "his", "himself")
 FEMALE = ("she", "her", "hers", "herself")
@@ -22,7 +23,7 @@ ARTICLES = ("the", "a", "an")
 
 def bare(word: str) -> str:
     """Return a word in lower case, without attached punctuation and clitic: `It's` is `it`."""
-    return re.sub(r"['’]s$", "", re.sub(r"^\W+|\W+$", "", word).lower())
+    return re.sub(r"['’]s$", "", stripped(word).lower())
 
 
 def with_article(words: Sequence[str], span: Sequence[int]) -> list[int]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from xnmt_bench.corpora.formats.clusters import Stretch, letter_starts, letters, read_clusters
+from xnmt_bench.corpora.formats.clusters import (
+    ClustersOfTexts,
+    Stretch,
+    letter_starts,
+    letters,
+    read_clusters,
+)
 from xnmt_bench.corpora.suites.consistency.suite import Entity, Item, Suite, left_out
 from xnmt_bench.corpora.text import present
 from xnmt_bench.corpora.tokens import split_words
@@ -27,14 +33,15 @@ class Resolver:
     def __init__(self, path: Path, suite: Suite) -> None:
         self._suite, self.fingerprint = suite, file_hash(present(path))[:16]
         suite_letters = {letters(sentence.source) for sentence in suite.sentences}
-        self._clusters: dict[str, list[list[Stretch]]] = {}
+        self._clusters, found_count = ClustersOfTexts(), 0
         problems: dict[int, str] = {}
         for line in read_clusters(path):
-            if line.letters in suite_letters:
-                self._clusters[line.letters] = line.clusters
+            if letters(line.text) in suite_letters:
+                self._clusters.add(line.text, line.clusters)
+                found_count += 1
             else:
                 problems[line.number] = f"the suite has no such sentence: {line.text!r}"
-        if not self._clusters:
+        if not found_count:
             raise DataError(path, None, f"no line is a sentence of {suite.name}")
         left_out(path, problems)
 
@@ -50,14 +57,16 @@ class Resolver:
             fingerprint: of the resolver.
         """
         resolver = cls.__new__(cls)
-        resolver._suite, resolver.fingerprint, resolver._clusters = suite, fingerprint, {}
+        resolver._suite, resolver.fingerprint = suite, fingerprint
+        resolver._clusters = ClustersOfTexts()
         for sentence, of_sentence in zip(suite.sentences, clusters, strict=True):
             if of_sentence is not None:
                 starts = letter_starts(split_words(sentence.source))
-                resolver._clusters[letters(sentence.source)] = [
+                mentions = [
                     [(starts[first], starts[last + 1]) for first, last in cluster]
                     for cluster in of_sentence
                 ]
+                resolver._clusters.add(sentence.source, mentions)
         return resolver
 
     def right(self, item: Item) -> bool | None:
@@ -72,7 +81,7 @@ class Resolver:
         if item.entity.back:
             return None
         sentence = self._suite.sentences[item.sentence].source
-        clusters = self._clusters.get(letters(sentence))
+        clusters = self._clusters.find(sentence)
         if clusters is None:
             return None
         words = letter_starts(split_words(sentence))

@@ -52,6 +52,7 @@ def _mentioned(now: Sentence, before: tuple[Sentence, ...]) -> dict[str, frozens
     if now.gold is None or not now.gold.target_mentions:
         return {}
     golds = [s.gold for s in before if s.gold is not None]
-    earlier = {m.chain for gold in golds for m in (*gold.source_mentions, *gold.target_mentions)}
+    # Of one side: an annotation may number the chains of each language on its own.
+    earlier = {mention.chain for gold in golds for mention in gold.target_mentions}
     mentions = [m for m in now.gold.target_mentions if m.chain in earlier]
     return {MENTIONED: frozenset(word for mention in mentions for word in mention.words)}

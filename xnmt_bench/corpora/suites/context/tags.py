@@ -45,7 +45,8 @@ class TaggedText:
         spans = [(before[a], before[b]) for k, a, b in self.spans if k == kind]
         touched, start = set[int](), 0
         for number, word in enumerate(split_words(written)):
-            end = start + len(word)
+            # A word may hold a no-break space, which is no letter.
+            end = start + len("".join(word.split()))
             if any(a < end and start < b for a, b in spans):
                 touched.add(number)
             start = end

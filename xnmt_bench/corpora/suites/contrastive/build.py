@@ -41,8 +41,8 @@ class Exchange:
 
     forms: dict[Words, tuple[Words, ...]] = field(default_factory=dict)
     formal: frozenset[str] = frozenset()
-    informal: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
+    informal: Sequence[re.Pattern[str]] = ()
+    unless: Sequence[re.Pattern[str]] = ()
 
     def versions(self, text: str) -> list[str] | None:
         """Return the sentence in each form; empty without one, None if it is ambiguous."""
@@ -75,8 +75,8 @@ class Exchange:
         return tuple((w[0][:1].upper() + w[0][1:], *w[1:]) for w in versions)
 
 
-def _any(pattern: re.Pattern[str] | None, words: Sequence[str]) -> bool:
-    return pattern is not None and any(pattern.fullmatch(word.lower()) for word in words)
+def _any(patterns: Sequence[re.Pattern[str]], words: Sequence[str]) -> bool:
+    return any(pattern.fullmatch(word.lower()) for pattern in patterns for word in words)
 
 
 def _forms(
@@ -104,7 +104,7 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
     address: dict[Words, tuple[Words, ...]] = {}
     names: dict[str, dict[Words, tuple[Words, ...]]] = {}
     formal = set[str]()
-    patterns: dict[str, list[str]] = {"informal": [], "unless": []}
+    patterns: dict[str, list[re.Pattern[str]]] = {"informal": [], "unless": []}
     for number, line in text_lines(path):
         kind, *fields = line.split("\t")
         if kind == ADDRESS and len(fields) == 2:
@@ -114,10 +114,9 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
             formal.add(written(fields[0]))
         elif kind in patterns and len(fields) == 1:
             try:
-                re.compile(fields[0])
+                patterns[kind].append(re.compile(fields[0]))
             except re.error as error:
                 raise DataError(path, number, f"not a regular expression: {error}") from None
-            patterns[kind].append(fields[0])
         elif kind == NAMES and len(fields) > 2:
             versions = _forms(path, number, fields[1:], written)
             cases = names.setdefault(fields[0], {})
@@ -129,13 +128,8 @@ def exchanges(path: Path, written: Callable[[str], str] = str) -> dict[str, list
         elif line.strip():
             problem = "expected a line that begins with address, formal, informal, unless or names"
             raise DataError(path, number, problem)
-    # In the order of `patterns`, which is that of the fields of Exchange.
-    compiled = [
-        re.compile("|".join(alternatives)) if alternatives else None
-        for alternatives in patterns.values()
-    ]
     return {
-        ADDRESS: [Exchange(address, frozenset(formal), *compiled)],
+        ADDRESS: [Exchange(address, frozenset(formal), **patterns)],
         NAMES: [Exchange(forms) for forms in names.values()],
     }
 
