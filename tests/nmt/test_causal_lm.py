@@ -18,16 +18,16 @@ from support.language_models import CONFIGS, EXAMPLES, FURTHER, NESTED, REFUSED,
 from support.model_checks import (
     assert_same_relevance,
 )
-from xnmt_bench.corpora.passage import Passage
+from xnmt_bench.corpora.passage import Context, Passage
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, NO_WORD, PAD, UNK, WORDS
 from xnmt_bench.errors import DataError, NotApplicable, XnmtError
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.nmt.batch import Batch
-from xnmt_bench.nmt.causal_lm import open_causal_lm, stack_of
+from xnmt_bench.nmt.causal_lm import ConcatenatedCausalLM, open_causal_lm, stack_of
 from xnmt_bench.nmt.decoding import translate
 from xnmt_bench.nmt.huggingface import open_huggingface
 from xnmt_bench.nmt.opening import find_family
-from xnmt_bench.nmt.prompted_text import Template, read_examples
+from xnmt_bench.nmt.prompted_text import Template, find_unknown, read_examples
 from xnmt_bench.nmt.scoring import log_probability
 from xnmt_bench.nmt.switched import SwitchedOff, allows
 from xnmt_bench.pipeline.job import Job
@@ -401,6 +401,38 @@ def test_a_special_token_that_is_not_named_is_an_unknown_word_too(tmp_path, text
     [number] = tokenizer.convert_tokens_to_ids(["<eot>"])
     unpredictable = model.target_subwords.ids.unpredictable
     assert number in model.their_ids[unpredictable]
+
+
+def test_a_target_that_holds_what_ends_it_is_refused(tmp_path, texts):
+    """Its label would have the probability 0."""
+    build("qwen2", tmp_path, texts)
+    model = open_causal_lm(str(tmp_path), 'Say {source} as "{target}"')
+    assert model.source_subwords.encode('a " b')
+    with pytest.raises(XnmtError, match=r"holds .*, which ends a target in the template"):
+        model.target_subwords.encode('a " b')
+
+
+def test_bytes_spell_every_word(tmp_path, texts):
+    """GPT-2 and its kin name the end of a text as the unknown word."""
+    build("qwen2", tmp_path, texts)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_special_tokens({"unk_token": "<|other|>"})
+    assert tokenizer.unk_token_id not in (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    assert find_unknown(tokenizer) is None
+
+
+def test_a_special_token_is_refused_where_there_is_no_unknown_word(tmp_path, texts):
+    build("qwen2", tmp_path, texts)
+    model = open_causal_lm(str(tmp_path), TEMPLATE)
+    assert not model.source_subwords.has_unknown
+    end = AutoTokenizer.from_pretrained(tmp_path).eos_token
+    with pytest.raises(XnmtError, match="holds a special token, and the model has no unknown word"):
+        model.source_subwords.encode(f"a {end} b")
+
+
+def test_no_sentence_stands_behind_the_current_one():
+    assert ConcatenatedCausalLM.refuses(Context(1)) is None
+    assert ConcatenatedCausalLM.refuses(Context(1, following=1)) == "reads no following sentence"
 
 
 def test_a_piece_ends_where_a_sentence_ends(llama):

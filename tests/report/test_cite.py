@@ -85,6 +85,14 @@ def test_papers_of_the_rows_that_are_shown(results):
         cited(results, "explainer=atention")
 
 
+def test_rows_that_follow_from_others_can_be_named(results):
+    for proxy in ("rn", "sa"):
+        identity = FIDELITY | {"explainer": "random", "instantiation": proxy}
+        measured(Fidelity(), results, identity, decisions(range(3), [-1.0] * 3), valid_loss=1.0)
+    _, keys = cited(results, "instantiation=comb")
+    assert "li2020" in keys
+
+
 def test_without_a_row_nothing_is_cited(tmp_path):
     with pytest.raises(MissingError, match="no fidelity results are here yet"):
         cited(tmp_path)

@@ -218,6 +218,25 @@ def with_settings(explainer, **settings):
     return replace(scored_row, measurement=measurement)
 
 
+def blind(scored_row):
+    measurement = scored_row.measurement
+    facts = replace(measurement.facts, blind=True)
+    return replace(scored_row, measurement=replace(measurement, facts=facts))
+
+
+def test_a_blind_row_stands_in_every_block_that_it_fits():
+    """One that knows nothing of the training text is measured once for all of them."""
+    rows = [
+        with_settings("attention", text="a"),
+        with_settings("gradient_norm", text="b"),
+        blind(with_settings("random")),
+        blind(with_settings("nearest", text="b")),
+    ]
+    first, second = panels(Fidelity(), rows)
+    assert {*first.names} == {"attention", "random"}
+    assert {*second.names} == {"gradient_norm", "random", "nearest"}
+
+
 def test_rows_that_differ_in_a_setting_stand_apart():
     rows = [
         with_settings("a", **{"test sentences": "20", "fn dimension": 8}),

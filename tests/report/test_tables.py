@@ -134,6 +134,21 @@ def test_fewer_trainings_than_the_block_are_marked():
     assert [line[0] for line in texts(rows)] == ["random (1 of 2 trainings)", "attention"]
 
 
+def test_what_was_not_trained_here_lacks_no_training():
+    systems = [("mine", lineage(0)), ("mine", lineage(1)), ("theirs", {})]
+    rows = [
+        scored(SYSTEM | {"nmt": nmt}, {"bleu": 30.0}, model=f"m{n}", metric=Quality(), **facts)
+        for n, (nmt, facts) in enumerate(systems)
+    ]
+    assert {line[0] for line in texts(rows, Quality())} == {"mine", "theirs"}
+
+
+def test_a_file_that_a_command_reads_keeps_its_texts():
+    rows = [{"source": "- Ja ."}]
+    assert to_csv(rows, ["source"], read_back=True) == "source\n- Ja .\n"
+    assert to_csv(rows, ["source"]) == "source\n'- Ja .\n"
+
+
 def test_what_has_no_number_says_why():
     rows = [
         row(status="n/a", nmt="rnn_search"),

@@ -37,7 +37,8 @@ class Systems(Analysis):
                 name = name_of_all(panel, panel_name, every)
                 rows.append(row | {"heading": heading, "nmt": name})
                 blind = panel.blind(panel_name)
-                text = column.cell(*(row[n] for n in ("value", "low", "high")))
+                ends = ("low", "high") if column.interval else ()
+                text = column.cell(*(row[n] for n in ("value", *ends)))
                 # People and chance are blind rows, and never the best.
                 rank = None if blind else column.rank(row["value"])
                 cells.setdefault((blind, name), {})[heading] = Cell(text, rank)
@@ -61,7 +62,11 @@ def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, TableRow]]:
         if numbers := pooled(column, panel.of(pivot, name)):
             identity = {key: panel.condition[key] for key in ("corpus", "lang_pair")}
             identity |= {"metric": panel.metric.name, "result": column.name}
-            yield name, identity | dict(zip(("value", "low", "high"), numbers, strict=True))
+            ends = numbers[1:] if column.interval else ("", "")
+            yield (
+                name,
+                identity | dict(zip(("value", "low", "high"), (numbers[0], *ends), strict=True)),
+            )
 
 
 def _headings(panels: Sequence[Panel]) -> list[str]:

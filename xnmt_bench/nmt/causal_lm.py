@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.corpora.vocabulary.subwords import BOS, EOS, SEPARATOR, WORDS
 from xnmt_bench.errors import XnmtError, refusal
 from xnmt_bench.nmt.base import NMTModel, Prefix, Reader
@@ -512,6 +513,11 @@ class ConcatenatedCausalLM(CausalLM):
     """One that reads sentences behind those before them, each closed by a separator."""
 
     reads_separators = True
+
+    @classmethod
+    def refuses(cls, context: Context) -> str | None:
+        """Return why it cannot read such a context: no id closes the source in front of others."""
+        return "reads no following sentence" if context.following else super().refuses(context)
 
 
 def _find_separator(tokenizer: PreTrainedTokenizerBase, separator: str, prompt: Prompt) -> int:

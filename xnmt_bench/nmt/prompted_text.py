@@ -280,9 +280,17 @@ def _refuse_second_start(
 
 
 def find_unknown(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Return the id of unknown words; None without one, or where it ends a text too (GPT-2)."""
+    """Return the id of unknown words; None without one, or where it is another token's too."""
     unknown = tokenizer.unk_token_id
-    return None if unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id) else unknown
+    # Bytes spell every word: what such a tokenizer names is a token that ends a text.
+    no_word = unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id) or spells_bytes(tokenizer)
+    return None if no_word else unknown
+
+
+def spells_bytes(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a tokenizer has a piece for each byte."""
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    return isinstance(decoder, ByteLevel)
 
 
 def _refuse_unknown(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], option: str) -> None:
@@ -323,6 +331,7 @@ class Appended(Renumbering):
 
     Attributes:
         has_unknown: whether one of the ids stands for unknown words.
+        ends: our ids of the pieces that hold what ends a target.
     """
 
     def __init__(
@@ -343,7 +352,9 @@ class Appended(Renumbering):
         self.theirs_V = torch.tensor([*special_ids, *range(size)])
         self.runs = [*(slice(i, i + 1) for i in special_ids), slice(0, size)]
         self._ours = {i: i + WORDS for i in range(size) if i not in special}
-        never = special | _hold_stop(tokenizer, prompt.stop)
+        hold_stop = _hold_stop(tokenizer, prompt.stop)
+        never = special | hold_stop
+        self.ends = frozenset(i + WORDS for i in hold_stop)
         without = [PAD, BOS] if self.has_unknown else [PAD, UNK, BOS]
         self.unpredictable = [*without, *sorted(i + WORDS for i in never if i < size)]
         assert EOS not in self.unpredictable
@@ -383,8 +394,8 @@ class PromptedSubwords(HubSubwords):
         self._anchor = anchor
         self.has_unknown = ids.has_unknown
         self.reads_eos = side == "target"  # the source is closed by the prompt's own text
-        decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-        self._bytes = isinstance(decoder, ByteLevel)
+        self._ends = ids.ends if self.reads_eos else frozenset()
+        self._bytes = spells_bytes(tokenizer)
 
     def show(self, sentences: Sequence[Sequence[int]]) -> None:
         """Put sentences of examples before every text; see `in_front`.
@@ -399,9 +410,18 @@ class PromptedSubwords(HubSubwords):
         """Return the ids of a text; what looks like a special token is an unknown word.
 
         Raises:
-            XnmtError: a piece reaches from the prompt into the text.
+            XnmtError: a piece reaches from the prompt into the text; a target holds what ends it;
+                or the text holds a special token, and the model has no unknown word.
         """
-        return self.ids.ours(cut_behind(self._tokenizer, self._anchor, text))
+        ids = self.ids.ours(cut_behind(self._tokenizer, self._anchor, text))
+        if ends := self._ends.intersection(ids):
+            [piece, *_] = self.pieces([min(ends)])
+            # The model never writes it, so that its probability would be 0.
+            raise XnmtError(f"{text!r:.60} holds {piece!r}, which ends a target in the template")
+        if UNK in ids and not self.has_unknown:
+            problem = "a special token, and the model has no unknown word to read in its place"
+            raise XnmtError(f"{text!r:.60} holds {problem}")
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; special ones are left out."""

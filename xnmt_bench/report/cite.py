@@ -8,9 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from xnmt_bench.errors import ConfigError, MissingError, XnmtError
-from xnmt_bench.measuring.measurement import Measurement, read
+from xnmt_bench.measuring.bootstrap import Draws
+from xnmt_bench.measuring.measurement import Measurement
 from xnmt_bench.measuring.metric import Metric
 from xnmt_bench.registry import KINDS, entries, load
+from xnmt_bench.report.report import collect
 from xnmt_bench.report.selection import Selection
 
 REFERENCES = Path(__file__).parents[1] / "references.bib"
@@ -42,7 +44,9 @@ def cite(metrics: Iterable[Metric], results: Path, selection: Selection) -> str:
     missing: list[MissingError] = []
     for metric in metrics:
         try:
-            measured.append((metric, read(metric.name, results, metric.identity)))
+            # With the rows that follow from others, such as Comb, which a selection may name.
+            rows = collect(metric, results, Draws(1, 0))
+            measured.append((metric, [scored.measurement for scored in rows]))
         except MissingError as error:
             missing.append(error)
     if not measured:

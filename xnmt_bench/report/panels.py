@@ -194,6 +194,31 @@ def pooled(column: Column, rows: Iterable[ScoredRow]) -> tuple[float, float, flo
     return value, min(v.get(low, value) for v in seeds), max(v.get(high, value) for v in seeds)
 
 
+def _share_unranked(
+    groups: Sequence[tuple[dict[str, Any], list[ScoredRow]]],
+) -> list[tuple[dict[str, Any], list[ScoredRow]]]:
+    """Return groups in which blind rows and ceilings stand in each group that they fit.
+
+    One that knows nothing of a setting, such as equal scores of the training text, is measured once
+    for all its values.
+    """
+    shared = []
+    for settings, group in groups:
+        keys = {_key_of_measured(row) for row in group}
+        others = [
+            row
+            for _, other in groups
+            for row in other
+            if other is not group
+            and row.measurement.ok
+            and (row.measurement.facts.blind or row.measurement.facts.ceiling)
+            and _key_of_measured(row) not in keys
+            and comparable(settings, settings_of(row))
+        ]
+        shared.append((settings, [*group, *others]))
+    return shared
+
+
 def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     """Group rows by condition, sorted by it.
 
@@ -207,7 +232,7 @@ def panels(metric: Metric, scored: Sequence[ScoredRow]) -> list[Panel]:
     for condition, members in _by_condition(metric, rows):
         # A row without settings, such as a failed one, joins the first group.
         ordered = sorted(members, key=lambda row: not settings_of(row))
-        groups = group_comparable(ordered, settings_of, _key_of_measured)
+        groups = _share_unranked(group_comparable(ordered, settings_of, _key_of_measured))
         phrases = _phrases([settings for settings, _ in groups])
         for (settings, group), phrase in zip(groups, phrases, strict=True):
             panel = Panel(metric, condition | {SETTINGS: phrase}, pivot_values)
@@ -387,7 +412,9 @@ def name_of_all(panel: Panel, name: str, every: Sequence[ScoredRow]) -> str:
     if panel.metric.compared != "nmt" or not measurement.model:
         return name
     systems = (s for s in every if s.measurement.model)
-    return system_name(measurement.identity["nmt"], family(measurement), systems)
+    name = system_name(measurement.identity["nmt"], family(measurement), systems)
+    content = _name_content(panel.metric, measurement, list(panel.scored()))
+    return f"{name} {content}" if content else name
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def report(
         save_figure(metric_figure, results / metric.name / name)
     for name, details in metric.details(measurements):
         columns = list(dict.fromkeys(column for row in details for column in row))
-        write_rows(name, details, columns, results)
+        write_rows(name, details, columns, results, metric.reads_details)
     shown: list[ShownTable] = []
     sentences = list(verdict(metric, scored, standings))
     for name, table in tables(metric, scored, about, standings):

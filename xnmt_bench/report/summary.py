@@ -73,13 +73,21 @@ class ShownTable:
     figure: Path | None = None
 
 
-def to_csv(rows: Sequence[TableRow], columns: Sequence[str]) -> str:
-    """Return all rows as CSV; text that a spreadsheet would run as a formula begins with `'`."""
+def to_csv(rows: Sequence[TableRow], columns: Sequence[str], read_back: bool = False) -> str:
+    """Return all rows as CSV.
+
+    Args:
+        rows: the rows.
+        columns: their names.
+        read_back: write texts as they are, for a file that a program reads. Else one that a
+            spreadsheet would run as a formula begins with `'`.
+    """
     buffer = io.StringIO()
     # One line end on every platform, so that equal rows are equal bytes.
     writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+    write = str if read_back else _harmless
+    writer.writerows({name: write(value) for name, value in row.items()} for row in rows)
     return buffer.getvalue()
 
 

@@ -174,7 +174,7 @@ def _legend(metric: Metric, lines: Sequence[Line], tested: bool) -> Iterator[str
     if any(cell.rank is not None for cell in cells):
         better = f", of {metric.headline.heading} only if better than every blind row"
         yield f"bold: the best of its column and block{better * tested}"
-    if any("(blind)" in text for text in texts):
+    if any("(blind" in text for text in texts):
         yield "blind rows never ask the model"
     if any(" [" in text for text in texts):
         yield "brackets: 95 % intervals"
@@ -185,7 +185,9 @@ def _legend(metric: Metric, lines: Sequence[Line], tested: bool) -> Iterator[str
 def _count_draws(panel: Panel, name: str) -> dict[str, int]:
     """Return how many seeds a row has numbers of, 0 if it draws nothing, and how many trainings."""
     rows = [s for pivot in panel.rows for s in panel.of(pivot, name) if s.measurement.ok]
-    seeds, trainings = {s.row.get("seed", "") for s in rows}, {origin(s.measurement) for s in rows}
+    seeds = {s.row.get("seed", "") for s in rows}
+    # A file, people and chance were not trained here, and lack no training.
+    trainings = {origin(s.measurement) for s in rows if s.measurement.facts.lineage}
     return {"seeds": len(seeds - {""}), "trainings": len(trainings)}
 
 

@@ -23,6 +23,12 @@ def write_summary(name: str, summary: Summary, results: Path) -> None:
         write_atomically(results / file_name, text)
 
 
-def write_rows(name: str, rows: Sequence[TableRow], columns: Sequence[str], results: Path) -> None:
-    """Write every number as `<name>.csv`."""
-    write_atomically(results / f"{name}.csv", to_csv(rows, columns))
+def write_rows(
+    name: str,
+    rows: Sequence[TableRow],
+    columns: Sequence[str],
+    results: Path,
+    read_back: bool = False,
+) -> None:
+    """Write every number as `<name>.csv`; `read_back` as in `to_csv`."""
+    write_atomically(results / f"{name}.csv", to_csv(rows, columns, read_back))

@@ -217,7 +217,7 @@ def pair(transformer, workplace, tmp_path_factory):
     write(metric.name, planned.identify(), planned.make(), folder)
     [scored] = collect(metric, folder, Draws(9, 0))
     [(name, rows)] = metric.details([scored.measurement])
-    write_rows(name, rows, list(rows[0]), folder)
+    write_rows(name, rows, list(rows[0]), folder, metric.reads_details)
     return SimpleNamespace(
         systems=(transformer, other), scored=scored, rows=rows, file=folder / f"{name}.csv",
         metric=metric,

@@ -192,6 +192,7 @@ class NaturalTwins(SumMetric):
         .of_each(MARGINS),
     )
     compared = "nmt"
+    reads_details = True  # by `corpus.twins`
 
     def __init__(
         self,
