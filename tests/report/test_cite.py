@@ -86,7 +86,7 @@ def test_papers_of_the_rows_that_are_shown(results):
 
 
 def test_rows_that_follow_from_others_can_be_named(results):
-    for proxy in ("rn", "sa"):
+    for proxy in ("fn", "rn", "sa"):
         identity = FIDELITY | {"explainer": "random", "instantiation": proxy}
         measured(Fidelity(), results, identity, decisions(range(3), [-1.0] * 3), valid_loss=1.0)
     _, keys = cited(results, "instantiation=comb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from xnmt_bench.measuring.measurement import SETTINGS, Measurement, ScoredRow
 from xnmt_bench.measuring.metric import SYSTEM, Metric, TableRow
 from xnmt_bench.options import Count, Seed
 from xnmt_bench.report.panels import Panel, compared_heading, ends, name_of_all, sortable
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell, Line, Summary
 
 LEAST = 3  # things that are ranked: two agree by chance half of the time; rankings of a matrix
@@ -106,10 +107,12 @@ class Agreement(Analysis):
             alike = first.compared == second.compared
             if alike and (pairs := list(self._joined(first_metric, second_metric))):
                 answered = True
-                yield f"{first.name}_{second.name}_{self.name}", self._result(pairs)
+                notes = [*about_unranked(first_metric), *about_unranked(second_metric)]
+                yield f"{first.name}_{second.name}_{self.name}", self._result(pairs, notes)
         if by_system := self._by_system(by_metric):
             answered = True
-            yield self.name, self._matrix(by_system)
+            notes = [*chain.from_iterable(map(about_unranked, by_metric.values()))]
+            yield self.name, self._matrix(by_system, notes)
         if not answered:
             fixed = ", ".join(f"{column}={value}" for column, value in self.fixed.items())
             where = f" with analysis.agreement.fixed: {fixed}" if fixed else ""
@@ -163,9 +166,11 @@ class Agreement(Analysis):
                     by_system.setdefault(ranking.system(system), []).append(ranking)
         return {s: rankings for s, rankings in by_system.items() if len(rankings) >= LEAST}
 
-    def _matrix(self, by_system: Mapping[tuple[Any, ...], Sequence[Ranking]]) -> Result:
+    def _matrix(
+        self, by_system: Mapping[tuple[Any, ...], Sequence[Ranking]], unranked: Sequence[str]
+    ) -> Result:
         """Return a row for every two rankings of a system, and their taus as a matrix."""
-        rows, lines, matrices, notes = [], [], [], [MATRIX_NOTE]
+        rows, lines, matrices, notes = [], [], [], [*unranked, MATRIX_NOTE]
         most = max(map(len, by_system.values()))
         for system, rankings in by_system.items():
             columns = dict(zip((*SYSTEM, "model"), system, strict=True))
@@ -195,7 +200,7 @@ class Agreement(Analysis):
         identity, figure = (*SYSTEM, "model", "first", "second"), draw_matrices(matrices)
         return Result(rows, identity, measured, summary, figure)
 
-    def _result(self, pairs: Sequence[Pair]) -> Result:
+    def _result(self, pairs: Sequence[Pair], unranked: Sequence[str]) -> Result:
         """Return a line for each thing that a pair ranks, a row and a note for each pair."""
         first, second, _ = pairs[0]
         shared = [c for c in first.columns if c in second.columns]
@@ -203,7 +208,7 @@ class Agreement(Analysis):
         # Shared columns that vary tell the lines apart.
         values = {c: {str(pair[0].columns[c]) for pair in pairs} for c in shared}
         varying = [c for c in shared if c not in SYSTEM and len(values[c]) > 1]
-        rows, lines, notes = [], [], [NOTE]
+        rows, lines, notes = [], [], [*unranked, NOTE]
         for first_ranking, second_ranking, names in pairs:
             value_MER, place_MER, row = self._compared(first_ranking, second_ranking, names)
             settings = "; ".join(filter(None, [first_ranking.settings, second_ranking.settings]))

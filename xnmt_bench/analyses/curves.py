@@ -27,6 +27,7 @@ from xnmt_bench.report.panels import (
     sort_pivots,
     sortable,
 )
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 
 
@@ -89,7 +90,7 @@ class Curve(Analysis):
 
         words = {metric.compared: "name", "result": "result"}
         title = f"{metric.headline.heading} against {self.label}"
-        notes = [metric.note]
+        notes = [*about_unranked(list(chain(*groups))), metric.note]
         if unlike := sorted({name for group in groups for name in unlike_settings(group)}):
             notes.append(f"Places of one line differ also in: {', '.join(unlike)}.")
         for [alone] in (group for group in every if len(group) == 1):

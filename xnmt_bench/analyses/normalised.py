@@ -20,6 +20,7 @@ from xnmt_bench.measuring.metric import TableRow
 from xnmt_bench.options import Count, Seed, Text
 from xnmt_bench.report.figure import Lines, draw_interval, fitting, lay_out, wrapped
 from xnmt_bench.report.panels import Panel, distinguish, ends, sort_pivots
+from xnmt_bench.report.standing import about_unranked
 from xnmt_bench.report.summary import Cell
 
 NOTE = (
@@ -80,7 +81,8 @@ class Normalised(Analysis):
             return Cell(f"{value} [{low}, {high}]", None if row["blind"] else -row["score"])
 
         title = f"Normalised {metric.name}"
-        summary = pivoted(title, usable, by_panel, words, "result", cell, [note])
+        notes = [*about_unranked(usable), note]
+        summary = pivoted(title, usable, by_panel, words, "result", cell, notes)
         identity = (*usable[0].condition, metric.compared, "result")
         figure = self._figure(usable, by_panel)
         return Result(list(chain(*by_panel)), identity, SCORE, summary, figure)
