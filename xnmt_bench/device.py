@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import torch
@@ -143,6 +144,18 @@ def free_memory(device: torch.device) -> int | None:
     free, _ = torch.cuda.mem_get_info(device)
     # What torch keeps for later tensors is free too.
     return int(free) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Return how many bytes are free for weights and gradients; None where it is unknown."""
+    if device.type == "cuda":
+        return free_memory(device)
+    # Caches of files count as free there, as they do for the system.
+    meminfo = Path("/proc/meminfo")
+    if device.type != "cpu" or not meminfo.exists():
+        return None
+    lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
+    return next((int(line[1]) * 1024 for line in lines if line[0] == "MemAvailable:"), None)
 
 
 def keeps_in_cache(device: torch.device) -> bool:

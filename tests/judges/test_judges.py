@@ -410,8 +410,21 @@ def test_more_sentences_than_are_explained(transformer, workplace):
     contexts = proxy.rules.explained.decisions.visible_words("teacher_forcing", 2000)
     assert len(set(contexts.sentence_N.tolist())) == 2000
     problem = "judge.evalx.sentences=1000000: the training split has only 3000"
-    with pytest.raises(XnmtError, match=problem):
+    with pytest.raises(NotApplicable, match=problem):
         EvalX(RuleSet(job_for(workplace, "random")), 10**6).train_sentences  # noqa: B018
+
+
+def test_a_model_too_large_to_be_tuned_is_not_applicable(transformer, workplace, monkeypatch):
+    rules = RuleSet(job_for(workplace, "random", *FEW))
+    weights = sum(w.nbytes for w in rules.system.model.parameters())
+    judge = BaseTuned(rules, 12)
+    monkeypatch.setattr("xnmt_bench.judges.base_tuned.available_memory", lambda _: 4 * weights - 1)
+    with pytest.raises(
+        NotApplicable, match="tuning takes"
+    ):
+        judge.trained.path  # noqa: B018
+    monkeypatch.setattr("xnmt_bench.judges.base_tuned.available_memory", lambda _: 4 * weights)
+    assert judge.trained.path.exists()
 
 
 def test_contexts_are_those_of_the_rules(transformer, workplace):

@@ -19,6 +19,8 @@ from proxies.data import VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from xnmt_bench.code_hash import code_of_plug_in
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
+from xnmt_bench.device import available_memory, device_of
+from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.judge import Judge, training_facts
 from xnmt_bench.judges.masked import VERSION, base_log_likelihoods
 from xnmt_bench.judges.rule_set import RuleSet
@@ -149,11 +151,22 @@ class BaseTuned(Judge):
         """Return the training of what it learns, from its first weights."""
         from xnmt_bench.judges.tuning import Tuning
 
+        self._require_memory()
         return Tuning(self._copy_model(True), split, contexts, k, options, seed)
 
     def learner_recipe(self) -> dict[str, Any]:
         """Return what decides the first weights besides the system; nothing here."""
         return {}
+
+    def _require_memory(self) -> None:
+        """Raise a NotApplicable where a large model leaves no room for its tuning."""
+        model = self.rules.system.model
+        weights = sum(w.numel() * w.element_size() for w in model.parameters())
+        free = available_memory(device_of(model))
+        # A copy, its gradients, and Adam's two moments.
+        if free is not None and (needed := 4 * weights) > free:
+            gibibytes = [f"{size / 2**30:.1f} GiB" for size in (needed, free)]
+            raise NotApplicable("tuning takes {} of memory, and {} are free".format(*gibibytes))
 
     def _copy_model(self, learns: bool = False) -> NMTModel:
         # A copy, since every other judge and explainer reads the system as it was trained.

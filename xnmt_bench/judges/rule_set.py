@@ -174,14 +174,14 @@ class RuleSet(Lazy):
             configured: the number; None for as many as are explained.
 
         Raises:
-            XnmtError: the training split has fewer.
+            NotApplicable: the training split has fewer.
         """
         if configured is None:
             return self.train_sentences
         available = len(self.explained.texts.split("train"))
         # Silently using fewer would put the row under a size that it does not have.
         if configured > available:
-            raise XnmtError(f"{option}={configured}: the training split has only {available}")
+            raise NotApplicable(f"{option}={configured}: the training split has only {available}")
         return configured
 
     @cached_property
