@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
 
 from proxies.base import LONGEST
 
+Batch = TypeVar("Batch")
 PackedRules = np.ndarray
 """Rows of 1 + 4k integers: the label, 2k word ids and their 2k places in the sentence."""
 
@@ -168,27 +168,36 @@ class DrawnRules:
         return self.contexts.drawn(self.rows[members], self.k, generator)
 
 
-class DecisionBatches(IterableDataset):
-    """Batches of decisions; another epoch is another order, the same for the same seed."""
+@dataclass(frozen=True)
+class Batches(Generic[Batch]):
+    """Batches of rows, made when they are read.
 
-    def __init__(
-        self, decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None, epoch: int
-    ) -> None:
-        self._decisions, self._batch_size = decisions, batch_size
-        self._order = np.arange(len(decisions), dtype=np.uint32)  # half of what 64 bits take
-        if seed is not None:
-            np.random.default_rng([seed, epoch]).shuffle(self._order)
+    Attributes:
+        order: the rows, in the order in which they are batched.
+        size: rows of a batch.
+        make: returns the batch of some rows.
+    """
+
+    order: np.ndarray
+    size: int
+    make: Callable[[np.ndarray], Batch]
 
     def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
+        return -(-len(self.order) // self.size)
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for start in range(0, len(self._order), self._batch_size):
-            yield unpack(self._decisions[self._order[start : start + self._batch_size]])
+    def __iter__(self) -> Iterator[Batch]:
+        for start in range(0, len(self.order), self.size):
+            yield self.make(self.order[start : start + self.size])
 
 
-def loader(
-    decisions: PackedRules | DrawnRules, batch_size: int, seed: int | None = None, epoch: int = 0
-) -> DataLoader:
-    """Return a data loader of whole batches; in order where no seed is given."""
-    return DataLoader(DecisionBatches(decisions, batch_size, seed, epoch), batch_size=None)
+def batch_decisions(
+    decisions: PackedRules | DrawnRules, size: int, seed: int | None = None, epoch: int = 0
+) -> Batches[tuple[Tensor, Tensor, Tensor]]:
+    """Return labels, words and positions in batches; in order where no seed is given.
+
+    Another epoch is another order, the same for the same seed.
+    """
+    order = np.arange(len(decisions), dtype=np.uint32)  # half of what 64 bits take
+    if seed is not None:
+        np.random.default_rng([seed, epoch]).shuffle(order)
+    return Batches(order, size, lambda rows: unpack(decisions[rows]))

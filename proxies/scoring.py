@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from proxies.base import Proxy
-from proxies.data import PackedRules, loader
+from proxies.data import PackedRules, batch_decisions
 
 BATCH = 2048  # decisions that are scored together
 
@@ -46,5 +46,5 @@ def _batches(
     """Yield labels, words and positions on the proxy's device."""
     # Dropout off, or two scorings of one proxy would differ.
     device = next(proxy.eval().parameters()).device
-    for label_B, words_BK, positions_BK in loader(decisions, batch_size):
+    for label_B, words_BK, positions_BK in batch_decisions(decisions, batch_size):
         yield label_B.to(device), words_BK.to(device), positions_BK.to(device)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from proxies.base import Vocabulary
-from proxies.data import loader, pack
+from proxies.data import batch_decisions, pack
 from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.training import ProxyTraining
@@ -24,7 +24,8 @@ def build_fn(rate: float = 1e-3):
     decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
     options = ProxyTrainingOptions(batch_size=16, learning_rate=rate, max_epochs=4)
     lessons = Lessons(
-        lambda epoch: loader(decisions[:700], 16, 0, epoch), lambda: loader(decisions[700:], 16)
+        lambda epoch: batch_decisions(decisions[:700], 16, 0, epoch),
+        lambda: batch_decisions(decisions[700:], 16),
     )
     return ProxyTraining(FN(Vocabulary(20, 20, 1), dimension=8, hidden=8), lessons, options, 20)
 

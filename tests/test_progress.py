@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from proxies.base import Vocabulary
-from proxies.data import loader, pack
+from proxies.data import batch_decisions, pack
 from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.training import ProxyTraining
@@ -150,7 +150,8 @@ def test_a_training_tells_parts_of_its_epochs(tmp_path, monkeypatch, caplog):
     def build():
         proxy = FN(Vocabulary(20, 20, 1), dimension=8, hidden=8)
         lessons = Lessons(
-            lambda epoch: loader(decisions[:64], 16, 0, epoch), lambda: loader(decisions[64:], 16)
+            lambda epoch: batch_decisions(decisions[:64], 16, 0, epoch),
+            lambda: batch_decisions(decisions[64:], 16),
         )
         return ProxyTraining(proxy, lessons, ProxyTrainingOptions(batch_size=16, max_epochs=2), 20)
 

@@ -30,7 +30,7 @@ from xnmt_bench.judges.masked import masked_states
 from xnmt_bench.judges.matched import OnMatchedRules
 from xnmt_bench.judges.matches import Matches
 from xnmt_bench.judges.own import Own
-from xnmt_bench.judges.tuning import TuningBatches
+from xnmt_bench.judges.tuning import batch_places
 from xnmt_bench.measuring.bootstrap import Draws, interval, resample
 from xnmt_bench.measuring.units import Units, by_unit
 from xnmt_bench.metrics.fidelity import Fidelity
@@ -112,7 +112,7 @@ def test_tuning_switches_on_the_drawn_words_of_a_long_sentence():
     side = [(np.array([5, 6, 7]), places)]
     contexts = VisibleWords(np.array([4]), np.array([0]), np.array([LONGEST + 91]), side, side)
     drawn = DrawnRules(contexts, np.array([0]), 3, seed=0, epoch=0)
-    [batch] = TuningBatches(drawn, np.array([0]), batch_size=1)
+    [batch] = batch_places(drawn, np.array([0]), 1)
     assert sorted(batch[0, 1:].tolist()) == sorted([*places, *places])
     _, _, positions = unpack(drawn[np.array([0])])
     assert set(positions.flatten().tolist()) == {LONGEST - 1}
@@ -419,9 +419,7 @@ def test_a_model_too_large_to_be_tuned_is_not_applicable(transformer, workplace,
     weights = sum(w.nbytes for w in rules.system.model.parameters())
     judge = BaseTuned(rules, 12)
     monkeypatch.setattr("xnmt_bench.judges.base_tuned.available_memory", lambda _: 4 * weights - 1)
-    with pytest.raises(
-        NotApplicable, match="tuning takes"
-    ):
+    with pytest.raises(NotApplicable, match="tuning takes"):
         judge.trained.path  # noqa: B018
     monkeypatch.setattr("xnmt_bench.judges.base_tuned.available_memory", lambda _: 4 * weights)
     assert judge.trained.path.exists()

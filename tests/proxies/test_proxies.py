@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from proxies.base import LONGEST, Vocabulary
-from proxies.data import DecisionBatches, append, loader, narrowest, open_decisions, pack, unpack
+from proxies.data import append, batch_decisions, narrowest, open_decisions, pack, unpack
 from proxies.fn import FN
 from proxies.rn import RN
 from proxies.sa import SA
@@ -165,8 +165,8 @@ def epoch_of(seed, epoch, size=103):
     """The labels of each batch, where a decision's label is its number."""
     numbers = np.arange(size)
     decisions = pack(numbers, np.zeros((size, 2), int), np.zeros((size, 2), int))
-    batches = list(loader(decisions, 10, seed, epoch))
-    assert len(batches) == len(DecisionBatches(decisions, 10, seed, epoch)) == 11
+    batches = list(batch_decisions(decisions, 10, seed, epoch))
+    assert len(batches) == len(batch_decisions(decisions, 10, seed, epoch)) == 11
     return [label.tolist() for label, _, _ in batches]
 
 

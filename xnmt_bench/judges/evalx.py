@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from proxies.data import DrawnRules, VisibleWords, loader
+from proxies.data import DrawnRules, VisibleWords, batch_decisions
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.errors import NotApplicable, XnmtError
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -144,10 +144,10 @@ class EvalX(TrainedProxy):
         # Drawn once, so that losses of two epochs differ only by the weights.
         valid = contexts.drawn(rows[cut:], rules.k, generator)
         return Lessons(
-            lambda epoch: loader(
+            lambda epoch: batch_decisions(
                 DrawnRules(contexts, rows[:cut], rules.k, seed, epoch), size, seed, epoch
             ),
-            lambda: loader(valid, size),
+            lambda: batch_decisions(valid, size),
         )
 
     @cached_property

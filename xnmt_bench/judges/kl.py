@@ -6,7 +6,7 @@ So Q learns from that distribution over the whole vocabulary, and not from the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxies.data import PackedRules, unpack
+from proxies.data import Batches, unpack
 from proxies.lessons import DecisionBatch, Lessons, ProxyTrainingOptions
 from proxies.narrowed import WIDEST, Pieces
 from xnmt_bench.device import device_of, exact
@@ -88,62 +88,28 @@ class Distilled(RuleProxy):
 
         pieces = self.pieces(folder)[1].to(device_of(model)) if self.is_narrowed else None
 
-        def batches(order: np.ndarray) -> _Distributions:
-            return _Distributions(model, decisions, states_ND, state_rows, order, size, pieces)
-
-        def train(epoch: int) -> Iterable[DecisionBatch]:
-            # The held-out rows stand behind `cut`.
-            return batches(np.random.default_rng([seed, epoch]).permutation(cut))
-
-        return Lessons(train, lambda: batches(validation))
-
-
-class _Distributions:
-    """Batches of the model's distributions (B, V) with words and positions.
-
-    Args:
-        model: the NMT model.
-        decisions: rules, one row each.
-        states_ND: the model's states.
-        state_rows: the row of each decision's state.
-        order: the rows, in the order in which they are batched.
-        batch_size: rows a batch.
-        pieces: classes of the vocabulary; the distributions are over these then, (B, C).
-    """
-
-    def __init__(
-        self,
-        model: NMTModel,
-        decisions: PackedRules,
-        states_ND: np.ndarray,
-        state_rows: np.ndarray,
-        order: np.ndarray,
-        batch_size: int,
-        pieces: Pieces | None = None,
-    ) -> None:
-        self._model, self._decisions = model, decisions
-        self._states, self._state_rows = states_ND, state_rows
-        self._order, self._batch_size, self._pieces = order, batch_size, pieces
-
-    def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
-
-    def __iter__(self) -> Iterator[DecisionBatch]:
-        for start in range(0, len(self._order), self._batch_size):
-            rows = self._order[start : start + self._batch_size]
+        def make(rows: np.ndarray) -> DecisionBatch:
             # The label is dropped: the loss compares whole distributions.
-            _, words_BK, positions_BK = unpack(self._decisions[rows])
-            states_BD = self._states[self._state_rows[rows]]
-            yield self._distributions(states_BD), words_BK, positions_BK
+            _, words_BK, positions_BK = unpack(decisions[rows])
+            states_BD = states_ND[state_rows[rows]]
+            return _distributions(model, states_BD, pieces), words_BK, positions_BK
 
-    def _distributions(self, states_BD: np.ndarray) -> Tensor:
-        if self._pieces is None:
-            return log_distributions(self._model, states_BD).exp()
-        # Few at a time, since what is kept is narrow and what it is made of is not.
-        rows = max(1, NUMBERS // len(self._pieces.class_V))
-        starts = range(0, len(states_BD), rows)
-        parts = (log_distributions(self._model, states_BD[i : i + rows]) for i in starts)
-        return torch.cat([self._pieces.gather(log_p_BV.exp()) for log_p_BV in parts])
+        def train(epoch: int) -> Batches[DecisionBatch]:
+            # The held-out rows stand behind `cut`.
+            return Batches(np.random.default_rng([seed, epoch]).permutation(cut), size, make)
+
+        return Lessons(train, lambda: Batches(validation, size, make))
+
+
+def _distributions(model: NMTModel, states_BD: np.ndarray, pieces: Pieces | None) -> Tensor:
+    """Return the distributions at some states, (B, V); over the classes of pieces, (B, C)."""
+    if pieces is None:
+        return log_distributions(model, states_BD).exp()
+    # Few at a time, since what is kept is narrow and what it is made of is not.
+    rows = max(1, NUMBERS // len(pieces.class_V))
+    starts = range(0, len(states_BD), rows)
+    parts = (log_distributions(model, states_BD[i : i + rows]) for i in starts)
+    return torch.cat([pieces.gather(log_p_BV.exp()) for log_p_BV in parts])
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from proxies.data import loader
+from proxies.data import batch_decisions
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.errors import NotApplicable
 from xnmt_bench.judges.from_evalx import FromEvalX
@@ -52,6 +52,6 @@ class OnMatchedRules(FromEvalX):
         # Counted after rules have gone, so that the share held out is of what is left.
         cut = held_out(sentence_starts(training_rules.sentence_N[matched_N]), training)
         return Lessons(
-            lambda epoch: loader(decisions[:cut], size, seed, epoch),
-            lambda: loader(decisions[cut:], size),
+            lambda epoch: batch_decisions(decisions[:cut], size, seed, epoch),
+            lambda: batch_decisions(decisions[cut:], size),
         )

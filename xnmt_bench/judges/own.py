@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from proxies.data import loader
+from proxies.data import batch_decisions
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from xnmt_bench.judges.trained_proxy import FAMILY, RuleProxy, held_out
 from xnmt_bench.measuring.measurement import ScoredRow
@@ -63,8 +63,8 @@ class Own(RuleProxy):
         decisions, starts = self.write_decisions(folder)
         cut, size, seed = held_out(starts, training), training.batch_size, self.rules.seed
         return Lessons(
-            lambda epoch: loader(decisions[:cut], size, seed, epoch),
-            lambda: loader(decisions[cut:], size),
+            lambda epoch: batch_decisions(decisions[:cut], size, seed, epoch),
+            lambda: batch_decisions(decisions[cut:], size),
         )
 
     @classmethod

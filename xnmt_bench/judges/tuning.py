@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from proxies.data import DrawnRules, VisibleWords
+from proxies.data import Batches, DrawnRules, VisibleWords
 from proxies.lessons import ProxyTrainingOptions
 from proxies.narrowed import WIDEST, Pieces
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSplit
@@ -63,19 +61,19 @@ class Tuning(SeededModule):
         sums = [checkpoint(sum_losses, *part, use_reentrant=False) for part in parts]
         return torch.stack(sums).sum() / len(label_B)
 
-    def train_dataloader(self) -> TuningBatches:
+    def train_dataloader(self) -> Batches[Tensor]:
         """Return this epoch's draws, in this epoch's order."""
         epoch, rows = self.trainer.current_epoch, np.arange(self._cut)
         drawn = DrawnRules(self._contexts, rows, self._k, self._seed, epoch)
         order = np.random.default_rng([self._seed, epoch]).permutation(rows)
-        return TuningBatches(drawn, order, self._options.batch_size)
+        return batch_places(drawn, order, self._options.batch_size)
 
-    def val_dataloader(self) -> TuningBatches:
+    def val_dataloader(self) -> Batches[Tensor]:
         """Return the held-out decisions, whose words are drawn once."""
         rows = np.arange(self._cut, len(self._contexts))
         # No epoch has this number, so validation never shows what training has drawn.
         drawn = DrawnRules(self._contexts, rows, self._k, self._seed, -HELD_OUT % 2**32)
-        return TuningBatches(drawn, np.arange(len(rows)), self._options.batch_size)
+        return batch_places(drawn, np.arange(len(rows)), self._options.batch_size)
 
     def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
         """Return the mean negative log-likelihood in nats."""
@@ -143,19 +141,13 @@ class ReadoutTraining(Tuning):
         return F.cross_entropy(logits.float(), label_B)
 
 
-class TuningBatches:
-    """Batches of decisions: their numbers, and the positions (B, 2k) of the words that stay."""
+def batch_places(drawn: DrawnRules, order: np.ndarray, size: int) -> Batches[Tensor]:
+    """Return batches of decisions: their numbers, and the positions (B, 2k) of words that stay."""
 
-    def __init__(self, drawn: DrawnRules, order: np.ndarray, batch_size: int) -> None:
-        self._drawn, self._order, self._batch_size = drawn, order, batch_size
+    def make(members: np.ndarray) -> Tensor:
+        # Labels and ids are left out: the system finds them by number and position.
+        positions = drawn[members][:, 1 + 2 * drawn.k :]
+        numbers = drawn.rows[members][:, None]
+        return torch.from_numpy(np.concatenate([numbers, positions], axis=1).astype(np.int64))
 
-    def __len__(self) -> int:
-        return -(-len(self._order) // self._batch_size)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        for start in range(0, len(self._order), self._batch_size):
-            members = self._order[start : start + self._batch_size]
-            # Labels and ids are left out: the system finds them by number and position.
-            positions = self._drawn[members][:, 1 + 2 * self._drawn.k :]
-            numbers = self._drawn.rows[members][:, None]
-            yield torch.from_numpy(np.concatenate([numbers, positions], axis=1).astype(np.int64))
+    return Batches(order, size, make)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from proxies.base import Vocabulary
-from proxies.data import loader
+from proxies.data import batch_decisions
 from proxies.fn import FN
 from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.scoring import log_likelihoods
@@ -174,7 +174,8 @@ def test_rules_shuffled_over_decisions_are_no_better_than_unigram(workplace, tmp
     def build():
         proxy = FN(Vocabulary(len(source), len(target), 1), dimension=32, hidden=32)
         lessons = Lessons(
-            lambda epoch: loader(train[:cut], 512, 0, epoch), lambda: loader(train[cut:], 512)
+            lambda epoch: batch_decisions(train[:cut], 512, 0, epoch),
+            lambda: batch_decisions(train[cut:], 512),
         )
         return ProxyTraining(proxy, lessons, options, len(target))
 
