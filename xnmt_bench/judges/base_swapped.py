@@ -36,7 +36,7 @@ class BaseSwapped(BaseTuned):
     twins_followed: ClassVar[Mapping[str, str]] = {
         "generated twins": "10 of 10",
         "natural twins": "3 of 5",
-        "natural twins of two architectures": "5 of 5",
+        "natural twins of two architectures": "10 of 10",
     }
     cannot_see = "what words do only in the company that exchanging them breaks up"
     place = 12

@@ -50,7 +50,7 @@ class BaseTuned(Judge):
     twins_followed: ClassVar[Mapping[str, str]] = {
         "generated twins": "10 of 10",
         "natural twins": "2 of 5",
-        "natural twins of two architectures": "5 of 5",
+        "natural twins of two architectures": "10 of 10",
     }
     place = 10
     precedence = 0

@@ -31,7 +31,7 @@ class Base(Judge):
     twins_followed: ClassVar[Mapping[str, str]] = {
         "generated twins": "10 of 10",
         "natural twins": "7 of 10",
-        "natural twins of two architectures": "10 of 10",
+        "natural twins of two architectures": "14 of 15",
     }
     place = 0
     precedence = 0

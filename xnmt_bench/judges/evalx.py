@@ -54,7 +54,7 @@ class EvalX(TrainedProxy):
     twins_followed: ClassVar[Mapping[str, str]] = {
         "generated twins": "0 of 10",
         "natural twins": "3 of 10",
-        "natural twins of two architectures": "4 of 10",
+        "natural twins of two architectures": "4 of 15",
     }
     tried_as = "evalx_sa"
     cannot_see = (
