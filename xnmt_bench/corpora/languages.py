@@ -97,7 +97,7 @@ def cut_words(text: str, language: str = UNKNOWN) -> list[str]:
     """
     name = tokenizer_name(language)
     if name == CHARACTERS or not language:
-        # A zero-width space, which Khmer puts between words, is no word.
+        # Khmer puts zero-width spaces between words.
         return [word for word in _LETTER.sub(r" \g<0> ", text).split() if visible(word)]
     return (text if name == BLANKS else _bleu(name).tokenizer(text)).split()
 

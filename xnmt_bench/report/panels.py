@@ -205,7 +205,7 @@ def _share_unranked(
     shared = []
     for settings, group in groups:
         keys = {_key_of_measured(row) for row in group}
-        others = [
+        further = [
             row
             for _, other in groups
             for row in other
@@ -215,7 +215,7 @@ def _share_unranked(
             and _key_of_measured(row) not in keys
             and comparable(settings, settings_of(row))
         ]
-        shared.append((settings, [*group, *others]))
+        shared.append((settings, [*group, *further]))
     return shared
 
 

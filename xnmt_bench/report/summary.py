@@ -79,7 +79,7 @@ def to_csv(rows: Sequence[TableRow], columns: Sequence[str], read_back: bool = F
     Args:
         rows: the rows.
         columns: their names.
-        read_back: write texts as they are, for a file that a program reads. Else one that a
+        read_back: change no text, for a file that a program reads. Otherwise a text that a
             spreadsheet would run as a formula begins with `'`.
     """
     buffer = io.StringIO()

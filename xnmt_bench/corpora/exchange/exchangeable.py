@@ -28,7 +28,7 @@ class ExchangeableWords(Lazy):
     """Which words of a corpus may replace each other.
 
     Args:
-        corpus: one that knows its grammar says so itself; of others the training split is read.
+        corpus: its grammar says which words; without a grammar its training split is read.
         store: where the words of like neighbours go.
     """
 
@@ -49,10 +49,10 @@ class ExchangeableWords(Lazy):
 
         def work(folder: Path) -> None:
             rows = [
-                {"side": side, "word": word, "others": others}
+                {"side": side, "word": word, "substitutes": substitutes}
                 for side, words in alike_words(corpus).items()
-                for word, others in words
-                if others
+                for word, substitutes in words
+                if substitutes
             ]
             write_table(pa.Table.from_pylist(rows, COLUMNS), folder / FILE)
 
@@ -84,12 +84,14 @@ class ExchangeableWords(Lazy):
                 "neighbours, so that none can replace another"
             )
         source, target = (
-            Substitutes.listed((row["word"], row["others"]) for row in rows if row["side"] == side)
+            Substitutes.listed(
+                (row["word"], row["substitutes"]) for row in rows if row["side"] == side
+            )
             for side in SIDES
         )
         return BothSides(source, target)
 
 
 COLUMNS = pa.schema(
-    {"side": pa.string(), "word": pa.string(), "others": pa.list_(pa.string())}.items()
+    {"side": pa.string(), "word": pa.string(), "substitutes": pa.list_(pa.string())}.items()
 )

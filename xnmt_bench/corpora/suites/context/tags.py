@@ -45,7 +45,7 @@ class TaggedText:
         spans = [(before[a], before[b]) for k, a, b in self.spans if k == kind]
         touched, start = set[int](), 0
         for number, word in enumerate(split_words(written)):
-            # A word may hold a no-break space, which is no letter.
+            # A no-break space in a word does not count as a letter.
             end = start + len("".join(word.split()))
             if any(a < end and start < b for a, b in spans):
                 touched.add(number)
