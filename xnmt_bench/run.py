@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import hydra
 import torch
@@ -37,7 +38,7 @@ from xnmt_bench.registry import instantiate
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import about_systems, collect, report, writable
 from xnmt_bench.report.selection import Selection
-from xnmt_bench.report.standing import Standings
+from xnmt_bench.report.standing import Standings, keep_unranked
 from xnmt_bench.report.summary import ShownTable
 from xnmt_bench.report.table import csv_columns
 from xnmt_bench.report.tracking import Tracker
@@ -319,7 +320,9 @@ def _evaluate(settings: Settings) -> None:
             shown, listings = [*shown, *tables], [*listings, *read]
         for name in failed:  # what made no table makes no analysis
             del scored[name]
-        shown += run_analyses(settings, scored, out, tracker, errors, selection.notes[:1])
+        shown += run_analyses(
+            settings, scored, out, tracker, errors, selection.notes[:1], standings
+        )
         # Doubts and agreement are of systems, so that every metric says the same of them.
         verdicts = [
             *dict.fromkeys(
@@ -524,14 +527,18 @@ def run_analyses(
     tracker: Tracker,
     errors: list[Exception],
     notes: Sequence[str] = (),
+    standings: Mapping[str, Sequence[Standings]] = MappingProxyType({}),
 ) -> list[ShownTable]:
     """Ask every configured analysis of what was measured; append what went wrong to `errors`.
 
-    Each table has `notes` under it.
+    Each table has `notes` under it. `standings` are those of all rows, for the panels of the rows
+    shown.
     """
     from xnmt_bench.analyses.analysis import Analysis, publish
 
     by_metric = {name: panels(metric, rows) for name, (metric, rows) in scored.items()}
+    for name in standings.keys() & by_metric.keys():
+        keep_unranked(by_metric[name], standings[name])
     by_metric = {name: metric_panels for name, metric_panels in by_metric.items() if metric_panels}
     signatures = sorted(s.signature for _, rows in scored.values() for s in rows)
     shown = []

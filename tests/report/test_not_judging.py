@@ -13,7 +13,7 @@ from xnmt_bench.notebook import BenchmarkTable
 from xnmt_bench.report.panels import panels
 from xnmt_bench.report.report import collect, report
 from xnmt_bench.report.selection import Selection
-from xnmt_bench.report.standing import standings_of
+from xnmt_bench.report.standing import about_unranked, keep_unranked, standings_of
 from xnmt_bench.report.summary import to_markdown
 from xnmt_bench.report.table import tables
 from xnmt_bench.report.verdict import verdict
@@ -112,6 +112,9 @@ def test_a_choice_of_rows_does_not_change_who_judges(results):
     standings = selection.standings(METRIC, rows, DRAWS)
     base, _, own = verdict(METRIC, shown, standings)
     assert base == SENTENCE and own.startswith("By own SA: worse than random")
+    [panel] = panels(METRIC, shown)
+    keep_unranked([panel], standings)
+    assert [note.partition(" ")[0] for note in about_unranked([panel])] == ["Base"]
 
 
 def test_without_training_text_the_same_labels_are_counted(tmp_path):

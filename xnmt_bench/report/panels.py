@@ -46,6 +46,8 @@ class Panel:
         ceilings: as `rows`, what searches for the best numbers reach; a table shows them last, and
             no analysis reads them.
         pivot_values: how each value of the pivot stands in tables, of all panels of the metric.
+        unranked: why a column ranks nothing, by value of the pivot, as all rows say where only
+            some are shown; None where these are all.
     """
 
     metric: Metric
@@ -55,6 +57,7 @@ class Panel:
     references: dict[str, list[ScoredRow]] = field(default_factory=dict)
     altered: dict[str, dict[tuple[str, str, str], list[ScoredRow]]] = field(default_factory=dict)
     ceilings: dict[str, dict[str, list[ScoredRow]]] = field(default_factory=dict)
+    unranked: dict[str, str] | None = None
 
     @property
     def names(self) -> list[str]:

@@ -119,8 +119,21 @@ def about_unranked(shown: Sequence[Panel], pivots: Sequence[str] = ()) -> list[s
     return notes
 
 
+def keep_unranked(shown: Sequence[Panel], standings: Sequence[Standings]) -> None:
+    """Let panels of the rows shown keep what all rows say of columns that rank nothing."""
+    for panel, of_panel in zip(shown, standings, strict=True):
+        panel.unranked = {
+            pivot: standing.why
+            for pivot, of_pivot in of_panel.items()
+            for standing in of_pivot.values()
+            if standing.word == "unranked"
+        }
+
+
 def _why_unranked(panel: Panel, pivot: str) -> str | None:
     """Return why a column ranks nothing; None where it does, or has no number."""
+    if panel.unranked is not None:
+        return panel.unranked.get(pivot)
     if not (names := panel.ranked(pivot, blind=True)):
         return None
     best = panel.value(pivot, names[0])
