@@ -358,14 +358,12 @@ def test_a_quick_option_of_a_metric_is_set_and_noted_where_the_metric_is_chosen(
     assert not any(line.startswith("metric.") for line in other.omissions)
 
 
-def test_an_experiments_options_of_a_judge_that_is_not_chosen_are_left_out(tmp_path):
-    chosen = ["experiment=natural_twins", "corpus.data=DIR", "judge=[base]"]
-    assert [*read_settings(configure(*chosen)).judge] == ["base"]
-    done = command("train.py", *chosen, "judge.base_swapped.share=0.5", cwd=tmp_path)
+def test_an_option_of_a_metric_that_is_not_chosen_is_refused(tmp_path):
+    done = command("train.py", "experiment=quick", "metric.erasure.limited=7", cwd=tmp_path)
     assert done.returncode == 2
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert line == (
-        "error: judge.base_swapped.share=0.5: base_swapped is not chosen; add it to judge=[...]"
+        "error: metric.erasure.limited=7: erasure is not chosen; add it to metric=[...]"
     )
 
 

@@ -124,6 +124,10 @@ def check_precision(precision: Precision, device: torch.device) -> None:
         )
 
 
+MEMINFO = Path("/proc/meminfo")
+LIMITS = tuple(
+    Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory/memory.limit_in_bytes")
+)
 _agreed: int | None = None  # bytes of memory that several processes take as free on their devices
 
 
@@ -150,12 +154,14 @@ def available_memory(device: torch.device) -> int | None:
     """Return how many bytes are free for weights and gradients; None where it is unknown."""
     if device.type == "cuda":
         return free_memory(device)
-    # Caches of files count as free there, as they do for the system.
-    meminfo = Path("/proc/meminfo")
-    if device.type != "cpu" or not meminfo.exists():
+    if device.type != "cpu" or not MEMINFO.exists():
         return None
-    lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
-    return next((int(line[1]) * 1024 for line in lines if line[0] == "MemAvailable:"), None)
+    lines = (line.split() for line in MEMINFO.read_text(encoding="ascii").splitlines())
+    # It includes memory that the system uses for caches of files.
+    free = [int(line[1]) * 1024 for line in lines if line[0] == "MemAvailable:"]
+    # A container may have less than its machine.
+    texts = [path.read_text(encoding="ascii").strip() for path in LIMITS if path.exists()]
+    return min([*free, *(int(text) for text in texts if text.isdecimal())], default=None)
 
 
 def keeps_in_cache(device: torch.device) -> bool:

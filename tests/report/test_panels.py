@@ -235,6 +235,10 @@ def test_a_blind_row_stands_in_every_block_that_it_fits():
     first, second = panels(Fidelity(), rows)
     assert {*first.names} == {"attention", "random"}
     assert {*second.names} == {"gradient_norm", "random", "nearest"}
+    # Rows of one explainer that differ in another setting are never taken for two seeds.
+    sized = [blind(with_settings("random", text=text, size=text)) for text in "ab"]
+    [alone] = [p for p in panels(Fidelity(), [*sized, with_settings("alti")]) if "alti" in p.names]
+    assert all(len(alone.of("fn", name)) == 1 for name in alone.names)
 
 
 def test_rows_that_differ_in_a_setting_stand_apart():

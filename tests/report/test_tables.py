@@ -134,7 +134,7 @@ def test_fewer_trainings_than_the_block_are_marked():
     assert [line[0] for line in texts(rows)] == ["random (1 of 2 trainings)", "attention"]
 
 
-def test_what_was_not_trained_here_lacks_no_training():
+def test_rows_without_a_training_have_no_remark():
     systems = [("mine", lineage(0)), ("mine", lineage(1)), ("theirs", {})]
     rows = [
         scored(SYSTEM | {"nmt": nmt}, {"bleu": 30.0}, model=f"m{n}", metric=Quality(), **facts)

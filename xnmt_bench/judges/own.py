@@ -26,6 +26,7 @@ class Own(RuleProxy):
     twins_followed: ClassVar[Mapping[str, str]] = {
         "generated twins": "0 of 10",
         "natural twins": "0 of 5",
+        "natural twins of two architectures": "0 of 5",
     }
     tried_as = "sa"
     cannot_see = (

@@ -282,7 +282,7 @@ def _refuse_second_start(
 def find_unknown(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the id of unknown words; None without one, or where it is another token's too."""
     unknown = tokenizer.unk_token_id
-    # Bytes spell every word: what such a tokenizer names is a token that ends a text.
+    # Bytes spell every word, so that what their tokenizer calls unknown ends a text.
     no_word = unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id) or spells_bytes(tokenizer)
     return None if no_word else unknown
 

@@ -76,7 +76,7 @@ class Texts(Lazy):
         return self._store.stage(
             "encoded",
             lambda folder: encode(corpus, *subwords, longest, folder, context, [split], readable),
-            version=4,
+            version=5,
             corpus=corpus.recipe(split),
             subwords=subwords,
             max_length=longest,

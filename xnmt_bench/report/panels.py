@@ -205,20 +205,24 @@ def _share_unranked(
     One that knows nothing of a setting, such as equal scores of the training text, is measured once
     for all its values.
     """
+    unranked = [
+        row
+        for _, group in groups
+        for row in group
+        if row.measurement.ok and (row.measurement.facts.blind or row.measurement.facts.ceiling)
+    ]
     shared = []
     for settings, group in groups:
-        keys = {_key_of_measured(row) for row in group}
-        further = [
-            row
-            for _, other in groups
-            for row in other
-            if other is not group
-            and row.measurement.ok
-            and (row.measurement.facts.blind or row.measurement.facts.ceiling)
-            and _key_of_measured(row) not in keys
-            and comparable(settings, settings_of(row))
-        ]
-        shared.append((settings, [*group, *further]))
+        common, members = dict(settings), [*group]
+        keys = {row_key(row.measurement) for row in group if row.measurement.ok}
+        for row in unranked:
+            key, row_settings = row_key(row.measurement), settings_of(row)
+            if key not in keys and comparable(common, row_settings):
+                # As in a group of its own: no second row of its key, or of another setting.
+                keys.add(key)
+                common |= row_settings
+                members.append(row)
+        shared.append((common, members))
     return shared
 
 

@@ -86,8 +86,8 @@ def to_csv(rows: Sequence[TableRow], columns: Sequence[str], read_back: bool = F
     # One line end on every platform, so that equal rows are equal bytes.
     writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    write = str if read_back else _harmless
-    writer.writerows({name: write(value) for name, value in row.items()} for row in rows)
+    written = rows if read_back else [{n: _harmless(v) for n, v in row.items()} for row in rows]
+    writer.writerows(written)
     return buffer.getvalue()
 
 

@@ -186,7 +186,7 @@ def _count_draws(panel: Panel, name: str) -> dict[str, int]:
     """Return how many seeds a row has numbers of, 0 if it draws nothing, and how many trainings."""
     rows = [s for pivot in panel.rows for s in panel.of(pivot, name) if s.measurement.ok]
     seeds = {s.row.get("seed", "") for s in rows}
-    # A file, people and chance were not trained here, and lack no training.
+    # A file, people and chance were not trained here, and do not count.
     trainings = {origin(s.measurement) for s in rows if s.measurement.facts.lineage}
     return {"seeds": len(seeds - {""}), "trainings": len(trainings)}
 

@@ -550,5 +550,6 @@ def test_a_note_says_what_each_judge_was_shown_to_see(tmp_path):
     assert notes[0] == (
         "Followed which words a system uses (one pair in four by chance), pairs of generated "
         "twins: Base in 10 of 10; own SA in 0 of 10. In pairs of natural twins: Base in 7 of 10; "
-        "own SA in 0 of 5. In pairs of natural twins of two architectures: Base in 14 of 15."
+        "own SA in 0 of 5. In pairs of natural twins of two architectures: Base in 14 of 15; "
+        "own SA in 0 of 5."
     )

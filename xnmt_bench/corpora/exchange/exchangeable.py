@@ -37,7 +37,7 @@ class ExchangeableWords(Lazy):
 
     @property
     def rule(self) -> str:
-        """What says which words: `GRAMMAR` or `HEURISTIC`."""
+        """Whether a grammar or neighbours decide: `GRAMMAR` or `HEURISTIC`."""
         return HEURISTIC if self.source else GRAMMAR
 
     @cached_property
@@ -61,7 +61,7 @@ class ExchangeableWords(Lazy):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What decides the words, for recipes."""
+        """Of the words, for recipes."""
         if self.source:
             return self.source.fingerprint
         words, translations = self.categories.digest, self.categories.translations_digest

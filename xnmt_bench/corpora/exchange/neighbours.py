@@ -17,7 +17,7 @@ from xnmt_bench.corpora.exchange.substitutes import by_key
 from xnmt_bench.corpora.sentence import SIDES, Corpus
 from xnmt_bench.corpora.tokens import split_words
 
-VERSION = 1  # raise it when the same text gives other substitutes
+VERSION = 2  # raise it when the same text gives other substitutes
 RAREST = 5  # occurrences; the neighbours of rarer words are too few to tell
 WORDS = 30_000  # of a language, the most frequent ones
 FRAMES = 500  # words whose neighbourhood is compared, the most frequent ones

@@ -41,7 +41,7 @@ class ClustersOfTexts:
     def add(self, text: str, clusters: list[list[Stretch]]) -> None:
         """Keep the clusters of a sentence."""
         self._by_text["".join(text.split())] = clusters
-        # Two sentences may differ in punctuation alone, which does not tell then.
+        # Sentences of the same letters with other clusters are told apart by punctuation alone.
         if self._by_letters.setdefault(letters(text), clusters) != clusters:
             self._by_letters[letters(text)] = None
 

@@ -333,11 +333,8 @@ def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
 
 
 def _stages(words: SensitiveWords, explained: bool) -> list[Stage]:
-    # `sides` refuses a system without a context, of which nothing is made.
-    return [
-        words.context_changes,
-        *([words.relevance_of_contexts] if explained and words.sides else []),
-    ]
+    assert words.sides, "a system without a context is refused, and nothing is made"
+    return [words.context_changes, *([words.relevance_of_contexts] if explained else [])]
 
 
 def _further(words: SensitiveWords, blind: bool) -> Further:
