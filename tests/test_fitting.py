@@ -14,11 +14,11 @@ from proxies.lessons import Lessons, ProxyTrainingOptions
 from proxies.training import ProxyTraining
 from support.dispatched import count
 from xnmt_bench.errors import XnmtError, refusal
-from xnmt_bench.fitting import adam, fit
+from xnmt_bench.fitting import MONITOR, adam, fit
 from xnmt_bench.trainer import TrainerOptions
 
 
-def build_fn(rate: float = 1e-3):
+def build_fn(rate: float = 1e-3, kind=ProxyTraining):
     rng = np.random.default_rng(0)
     words_NK, label_N = rng.integers(4, 20, (800, 2)), rng.integers(4, 20, 800)
     decisions = pack(label_N, words_NK, np.zeros_like(words_NK))
@@ -27,7 +27,41 @@ def build_fn(rate: float = 1e-3):
         lambda epoch: batch_decisions(decisions[:700], 16, 0, epoch),
         lambda: batch_decisions(decisions[700:], 16),
     )
-    return ProxyTraining(FN(Vocabulary(20, 20, 1), dimension=8, hidden=8), lessons, options, 20)
+    return kind(FN(Vocabulary(20, 20, 1), dimension=8, hidden=8), lessons, options, 20)
+
+
+class Killed(Exception):
+    """As if the process ended."""
+
+
+class Worsening(ProxyTraining):
+    """Each epoch is worse than the one before it; one of them is killed."""
+
+    killed_in, trained = None, ()
+
+    def training_step(self, batch, batch_idx):
+        if self.current_epoch == self.killed_in:
+            raise Killed
+        type(self).trained += (self.current_epoch,)
+        return super().training_step(batch, batch_idx)
+
+    def validation_step(self, batch, batch_idx):
+        self.log(MONITOR, float(self.current_epoch), batch_size=1)
+
+
+def test_a_killed_training_goes_on_behind_its_last_validation(tmp_path, monkeypatch):
+    """Not behind its best one, which was the first."""
+    quiet = TrainerOptions(progress_bar=False)
+    monkeypatch.setattr(Worsening, "killed_in", 3)
+    monkeypatch.setattr(Worsening, "trained", ())
+    arguments = lambda: build_fn(kind=Worsening), tmp_path, 0, 5, 9, quiet, "fn on words"
+    with pytest.raises(Killed):
+        fit(*arguments)
+    assert {*Worsening.trained} == {0, 1, 2}
+    monkeypatch.setattr(Worsening, "killed_in", None)
+    monkeypatch.setattr(Worsening, "trained", ())
+    fit(*arguments)
+    assert {*Worsening.trained} == {3, 4}
 
 
 @pytest.mark.parametrize(("rate", "reason"), [(1e30, "nan|inf"), (30.0, r"the loss is \d")])

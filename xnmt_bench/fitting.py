@@ -259,10 +259,28 @@ def fit(
 
 
 class _BestCheckpoint(ModelCheckpoint):
-    """Knows the best epoch also in a folder that was moved while its training stood still.
+    """Keeps the best epoch, and the last one to go on from.
 
-    Lightning forgets the best loss where the folder has another name than when it was written.
+    Lightning forgets the best loss where the folder has another name than when it was written, and
+    writes the last epoch only where it is the best: a killed run would train all later ones again.
     """
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the epoch as the last one, too."""
+        super().on_train_epoch_end(trainer, pl_module)
+        if self._should_save_on_train_epoch_end(trainer):
+            self._write_last(trainer)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Do the same where validations are between epochs' ends."""
+        super().on_validation_end(trainer, pl_module)
+        if not self._should_save_on_train_epoch_end(trainer):
+            self._write_last(trainer)
+
+    def _write_last(self, trainer: pl.Trainer) -> None:
+        # Where the epoch is the best one, Lightning has written it.
+        if not self._should_skip_saving_checkpoint(trainer):
+            self._save_last_checkpoint(trainer, self._monitor_candidates(trainer))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what was written, with every path in the folder of now."""
