@@ -90,6 +90,8 @@ def test_what_is_wrong_is_one_line(results_with_gap, tmp_path, monkeypatch):
     assert repr(xnmt_bench.results(results_with_gap)).endswith("fidelity")
     with pytest.raises(MissingError, match="nothing is measured here yet"):
         xnmt_bench.results(tmp_path / "none")
+    with pytest.raises(MissingError, match="the list of bundles is empty"):
+        xnmt_bench.results([])
     with pytest.raises(XnmtError, match="measured metric 'aer'"):
         xnmt_bench.results(results_with_gap).table("aer")
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -24,6 +24,7 @@ from xnmt_bench.errors import ConfigError, StoreError, XnmtError
 from xnmt_bench.explain import explain
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.base import Explainer, Relevance
+from xnmt_bench.explainers.random import Random
 from xnmt_bench.nmt.loading import SHIPPED, load_model, shipped_names
 from xnmt_bench.nmt.opening import find_family
 from xnmt_bench.pipeline.settings import read_settings
@@ -374,8 +375,32 @@ def test_a_row_that_is_not_applicable_stands_in_the_table(loaded_model):
     assert rows["gold_alignment"]["ppl"] is None
 
 
-def test_a_whole_number_of_numpy_is_one():
+def test_a_whole_number_of_numpy_is_one(loaded_model):
     assert xnmt_bench.load_explainer("random", seed=np.int64(3)).seed == 3
+    changes = {"bootstrap.samples": np.int64(9), "explainer.phi": {}}
+    table = xnmt_bench.benchmark(
+        loaded_model, PAIRS[:2], ["random"], k=np.int64(1), seed=np.int64(3), changes=changes
+    )
+    assert {row["seed"] for row in table.arrow.to_pylist() if row["explainer"]} == {3}
+
+
+def test_a_class_that_draws_takes_the_seed_of_the_call(loaded_model):
+    rows = [
+        row
+        for seed in (0, 1)
+        for row in xnmt_bench.benchmark(loaded_model, PAIRS, [Random], seed=seed).arrow.to_pylist()
+        if row["explainer"]
+    ]
+    assert {row["explainer"] for row in rows} == {"random"}
+    assert len({row["ppl"] for row in rows}) == 2
+
+
+def test_a_mapping_in_the_place_of_sentences_is_refused(loaded_model):
+    with pytest.raises(XnmtError, match="give a list of sentences, such as zip"):
+        xnmt_bench.translate(loaded_model, {"source": ["a"], "target": ["b"]})
+    frame = type("Frame", (list,), {"columns": ["source"]})(["source"])
+    with pytest.raises(XnmtError, match="give a list of sentences, such as zip"):
+        xnmt_bench.load_explainer("attention")(loaded_model, frame)
 
 
 def test_what_another_explainer_would_learn_decides_for_an_altered_one(loaded_model):

@@ -1,5 +1,6 @@
 """Text on the command line: it arrives as it was typed."""
 
+import os
 from types import SimpleNamespace
 from typing import get_args, get_origin
 
@@ -20,7 +21,7 @@ from xnmt_bench.pipeline.settings import (
 )
 from xnmt_bench.registry import KINDS, entries, load
 from xnmt_bench.schema import check
-from xnmt_bench.sweep import JOBS, SWEPT, CountJobs
+from xnmt_bench.sweep import JOBS, SWEPT, CountJobs, as_typed
 
 PARSER = OverridesParser.create()
 # Texts that stand for themselves in every option; a sentence may hold commas and brackets too.
@@ -197,6 +198,24 @@ def test_what_is_no_text_is_named(option, message, command_line):
 def test_quotes_hold_any_text():
     for text in ["\\'", "'\\\\'", "\\", "''", "a\\'b\\"]:
         assert PARSER.parse_override(f"x={quote(text)}").value() == text
+
+
+def test_the_only_value_of_a_sweep_is_as_typed(monkeypatch):
+    """Such as `nmt.name=1e3` beside a sweep of systems, which `cli.defer_to_jobs` writes so."""
+    monkeypatch.setenv(SWEPT, "{}")
+    monkeypatch.setenv(JOBS, "")
+    hydra = {"sweeper": {"params": None}, "overrides": {"task": ["nmt.name=choice(1e3)"]}}
+    CountJobs().on_multirun_start(OmegaConf.create({"hydra": hydra}))
+    assert as_typed("nmt.name=1000.0") == ("nmt.name", "1e3")
+
+
+def test_a_glob_counts_no_jobs(monkeypatch):
+    monkeypatch.setenv(SWEPT, "{}")
+    monkeypatch.delenv(JOBS, raising=False)
+    task = ["explainer=glob(*)", "nmt.name=1e3,true"]
+    hydra = {"sweeper": {"params": None}, "overrides": {"task": task}}
+    CountJobs().on_multirun_start(OmegaConf.create({"hydra": hydra}))
+    assert JOBS not in os.environ and as_typed("nmt.name=1000.0") == ("nmt.name", "1e3")
 
 
 def test_the_jobs_of_a_sweep_have_names_as_typed(command_line, monkeypatch):

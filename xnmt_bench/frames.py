@@ -53,7 +53,8 @@ class Results:
             self._place = TemporaryDirectory(prefix="pooled-")  # removed with this object
             folder = self._place.name
             pool(paths, Path(folder))
-        assert isinstance(folder, str | Path)
+        if not isinstance(folder, str | Path):
+            raise MissingError("results: the list of bundles is empty")
         self._folder = Path(folder)
         self._scored: dict[str, list[ScoredRow]] = {}
         if not self.metrics:

@@ -30,7 +30,7 @@ from xnmt_bench.nmt.opening import load
 from xnmt_bench.pipeline.job import Job
 from xnmt_bench.pipeline.settings import read_settings
 from xnmt_bench.progress import bar, in_notebook
-from xnmt_bench.registry import KINDS, entries, explainer_of, options, unknown
+from xnmt_bench.registry import KINDS, entries, explainer_of, options, plain, unknown
 from xnmt_bench.registry import load as load_class
 from xnmt_bench.report.report import collect
 from xnmt_bench.report.standing import standings_of
@@ -264,7 +264,7 @@ def _configure(
     for name, value in changes.items():
         if OmegaConf.select(config, name, default=KINDS) is KINDS:  # a value that no option has
             raise ConfigError([f"{name}: no such option"])
-        OmegaConf.update(config, name, value)
+        OmegaConf.update(config, name, plain(value))
     composed: DictConfig = config
     return composed
 
@@ -290,10 +290,13 @@ def _nodes(kind: str, chosen: Any, seed: int = 0) -> Iterator[tuple[str, dict[st
             name = explainer_of(each) if kind == "explainers" else each
             node = _node(kind, name, settings)
             if kind == "explainers" and "seed" in node and "seed" not in settings:
-                node["seed"] = seed
+                node["seed"] = plain(seed)
             yield name, node
         elif kind == "explainers":
-            yield _of_object(each)
+            name, node = _of_object(each)
+            if isinstance(each, type) and "seed" in node:
+                node["seed"] = plain(seed)
+            yield name, node
         else:
             raise XnmtError(f"{each!r}: should be the name of a judge")
 
@@ -319,7 +322,8 @@ def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     for option in settings:
         if option not in declared:
             raise XnmtError(unknown(f"option of {name}", option, declared))
-    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **settings}
+    given = {option: plain(value) for option, value in settings.items()}
+    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **given}
 
 
 def _refuse_learner(name: str) -> NoReturn:

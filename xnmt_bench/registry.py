@@ -16,7 +16,7 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from xnmt_bench.errors import ConfigError, XnmtError
@@ -264,10 +264,10 @@ def create_checked(kind: str, name: str, **options: Any) -> Any:
         XnmtError: as `create`.
     """
     # An unknown `removal` would be one of the others in silence.
-    plain = {option: _plain(value) for option, value in options.items()}
-    if problems := list(faults(section(load(kind, name)), plain)):
+    given = {option: plain(value) for option, value in options.items()}
+    if problems := list(faults(section(load(kind, name)), given)):
         raise ConfigError([f"{KINDS[kind].noun} {name!r}: {problem}" for problem in problems])
-    return create(kind, name, **plain)
+    return create(kind, name, **given)
 
 
 def load_explainer(name: str, **phi_options: Any) -> Any:
@@ -287,7 +287,8 @@ def load_explainer(name: str, **phi_options: Any) -> Any:
     return create_checked("explainers", explainer_of(name), **phi_options)
 
 
-def _plain(value: Any) -> Any:
-    """Return a whole number of numpy's as Python's; anything else unchanged."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, int)
-    return int(value) if is_whole else value
+def plain(value: Any) -> Any:
+    """Return a number of numpy's as Python's; anything else unchanged."""
+    if isinstance(value, Integral) and not isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, Real) and not isinstance(value, int) else value

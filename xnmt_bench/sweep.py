@@ -11,11 +11,12 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ValueType
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from xnmt_bench.overrides import parse, split
+from xnmt_bench.overrides import FUNCTION, parse, split
 
 # Environment variables, since a launcher may start processes.
 JOBS = "XNMT_BENCH_JOBS"
@@ -32,12 +33,19 @@ class CountJobs(Callback):
         # A sweep of an experiment is in its file; one on the command line replaces it.
         last = {override.key_or_group: override for override in overrides}.values()
         swept_options = [override for override in last if override.is_sweep_override()]
-        counts = (len(list(override.sweep_string_iterator())) for override in swept_options)
-        os.environ[JOBS] = str(math.prod(counts))
-        typed = {
-            o.key_or_group: split((o.input_line or "").partition("=")[2]) for o in swept_options
-        }
+        typed = {o.key_or_group: _split_choices(o.input_line or "") for o in swept_options}
         os.environ[SWEPT] = json.dumps(typed)
+        # Only Hydra's sweeper knows what a `glob` finds.
+        if not any(o.value_type is ValueType.GLOB_CHOICE_SWEEP for o in swept_options):
+            counts = (len(list(override.sweep_string_iterator())) for override in swept_options)
+            os.environ[JOBS] = str(math.prod(counts))
+
+
+def _split_choices(override: str) -> list[str]:
+    """Return the values of a sweep as they were typed, also within `choice(...)`."""
+    value = override.partition("=")[2]
+    call = FUNCTION.fullmatch(value)
+    return split(call[2] if call else value)
 
 
 def as_typed(override: str) -> tuple[str, str]:

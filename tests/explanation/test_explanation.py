@@ -17,7 +17,7 @@ import torch
 import xnmt_bench
 from support.paths import ROOT
 from xnmt_bench.errors import DataError, XnmtError
-from xnmt_bench.explanation import Explanation, Explanations
+from xnmt_bench.explanation import Explanation, Explanations, load_explanations
 
 NAN = math.nan
 INSEQ = ROOT / "tests" / "fixtures" / "inseq"
@@ -95,6 +95,20 @@ def test_spans(by, expected):
     assert spanned.source_TS[0].tolist() == pytest.approx([expected, 0.3])
     assert spanned.labels == made().labels
     np.testing.assert_array_equal(spanned.prefix_TT.numpy(), made().prefix_TT.numpy())
+
+
+def test_some_of_several_are_shown_and_saved_as_all_are(tmp_path):
+    several = Explanations([made(), made(), made(explainer="attention")])
+    assert several[2].explainer == "attention"
+    several[:2].save(tmp_path / "two.json")
+    assert len(load_explanations(tmp_path / "two.json")) == 2
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_picture_without_an_explained_step_shows_the_words(tmp_path, suffix):
+    nothing = made(source_TS=torch.full((4, 4), NAN), prefix_TT=torch.full((4, 4), NAN))
+    nothing.save(tmp_path / f"nothing.{suffix}")
+    assert (tmp_path / f"nothing.{suffix}").stat().st_size
 
 
 def test_spans_of_a_sentence_in_context():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 import pyarrow as pa
@@ -266,6 +266,17 @@ class Explanation:
 
 class Explanations(list[Explanation]):
     """A list of explanations, one a sentence, which prints, shows and saves all of them."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex, /) -> Explanation: ...
+
+    @overload
+    def __getitem__(self, place: slice, /) -> Explanations: ...
+
+    def __getitem__(self, place: Any, /) -> Explanation | Explanations:
+        """Return one of them, or some of them, which are shown and saved as all are."""
+        found = super().__getitem__(place)
+        return Explanations(found) if isinstance(place, slice) else found
 
     def __str__(self) -> str:
         """Return the text of each under its source."""

@@ -141,6 +141,8 @@ def _pairs(panel: Panel) -> Iterator[Pair]:
     # Of one step the prefix is empty, and what follows it is EOS.
     if len(panel.columns) > sources and len(labels) > 1:
         sides.append(("target prefix", panel.columns[sources:], weights_TX[:, sources:]))
+    # Without a step that is explained, the words alone say what the picture is of.
+    nothing = bool(weights_TX.isnan().all())
     for steps in _slices(len(labels)):
         folded = [
             [
@@ -148,10 +150,10 @@ def _pairs(panel: Panel) -> Iterator[Pair]:
                     title + left_out(len(words_there), "words"),
                     labels[steps],
                     list(map(shorten, words_there[words])),
-                    part,
+                    scaled(relevance_TX)[steps, words],
                 )
                 for words in _slices(len(words_there))
-                if not (part := scaled(relevance_TX)[steps, words]).isnan().all()
+                if nothing or not scaled(relevance_TX)[steps, words].isnan().all()
             ]
             for title, words_there, relevance_TX in sides
         ]

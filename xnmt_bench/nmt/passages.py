@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,9 @@ def read_passages(texts: Iterable[Text], targets: Iterable[str] | None = None) -
         raise XnmtError(f"give a list of sentences: [{texts!r}]")
     if isinstance(targets, str):
         raise XnmtError(f"give a list of targets: [{targets!r}]")
+    # Of a frame or a mapping, a list has the names of its columns.
+    if any(isinstance(given, Mapping) or hasattr(given, "columns") for given in (texts, targets)):
+        raise XnmtError("give a list of sentences, such as zip(frame['source'], frame['target'])")
     # Read to the end first: an error in the last one shows before the first is explained.
     texts = list(texts)
     passages = [_read_passage(number, text) for number, text in enumerate(texts, start=1)]

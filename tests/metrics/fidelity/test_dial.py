@@ -134,6 +134,16 @@ def test_a_judge_that_prefers_random_draws_has_no_range(tmp_path):
     assert "no range" in [cell.text for line in result.summary.lines for cell in line.cells]
 
 
+def test_a_range_that_few_samples_have_holds_nothing(tmp_path):
+    """The judge tells random words from good ones by less than the noise of sentences."""
+    losses = {key: 5.0 for key in LOSSES} | {("code", 0.5): 5.0, ("random", 1.0): 5.01}
+    for key, loss in losses.items():
+        write(tmp_path, NAMES[key], loss, noise=1.0, seed=2 if key == ("random", 1.0) else 1)
+    row = turned(tmp_path)[0]["base", "code", 0.5]
+    assert row["difference"] == 0 and (row["low"], row["high"]) == (0, 0)
+    assert not row["holds"]
+
+
 def test_how_often_both_name_causes_stands_beside(tmp_path):
     write_dials(tmp_path, LOSSES | {("code", 0.5): 2.9})
     assert "causal@k" not in turned(tmp_path)[1].summary.headings

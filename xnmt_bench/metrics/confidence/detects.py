@@ -135,6 +135,8 @@ class Detects(Analysis):
         # A sentence without a score is neither flagged nor passed.
         there_U = ~np.isnan(scores).any(axis=0)
         size = int(there_U.sum())
+        if not size:
+            return
         # The row of ones is the value itself; the others are the draws.
         blocks = [np.ones((1, size)), *weights(size, self.draws.samples, self.draws.seed)]
         for label, positive_U in labels.items():

@@ -42,6 +42,7 @@ CODES = {"code": "words", "place_code": "places", "frequency_code": "frequencies
 CAUSAL = "causal_source"  # of `metric=[causes]`: both dials name causes equally seldom
 # In the title, where all rows share them.
 WORDS = {"nmt": "{}", "k": "k = {}", "honest": "{}", "draws": "seed {} of the draws"}
+NO_RANGE = 0.025  # of the samples may have no range, at most
 TAKES = (
     "it takes explainer=diluted with explainer.phi.by=code,random, at explainer.phi.share=0.0,1.0 "
     "and at shares between"
@@ -119,13 +120,15 @@ class Dial(Analysis):
         range_R = np.where(range_R > 0, range_R, np.nan)
         shares_R = (code_R - drawn_R) / range_R
         difference, low, high = estimate(shares_R)
+        # Of too few samples with a range the interval would be that of the favourable ones.
+        has_range = not np.isnan(difference) and np.isnan(shares_R).mean() <= NO_RANGE
         return {
             "difference": difference,
             "low": low,
             "high": high,
             "nats": float(code_R[0] - drawn_R[0]),
             "range": float(random_R[0] - honest_R[0]),
-            "holds": bool(low > -self._limit and high < self._limit),
+            "holds": bool(has_range and low > -self._limit and high < self._limit),
         }
 
     def _lay_out(self, rows: Sequence[TableRow], unranked: Sequence[str]) -> Result:
