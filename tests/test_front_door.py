@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ from support.forked_commands import command, must_run
 from support.paths import DATA, ROOT
 from xnmt_bench.cli import default_system, resolve_explainers
 from xnmt_bench.code_hash import code_hash
+from xnmt_bench.corpora.passage import Context
 from xnmt_bench.errors import ConfigError, StoreError, XnmtError
-from xnmt_bench.explain import explain
+from xnmt_bench.explain import END, explain, passage_of
 from xnmt_bench.explainers.attention import Attention
 from xnmt_bench.explainers.base import Explainer, Relevance
 from xnmt_bench.explainers.random import Random
@@ -630,3 +632,14 @@ class TestShippedSystem:
         shown = command("evaluate.py", "metric=[fidelity]", cwd=tmp_path)
         printed = re.sub(r"\s+", " ", shown.stdout)
         assert "Left out to be quick: judge own (judge=[base,own,evalx])" in printed
+
+
+def test_explain_reads_as_many_sentences_before_as_configured():
+    settings = SimpleNamespace(
+        explain=END.join(["a", "b", "c"]), explain_target=END.join("ABC"), explain_foil=""
+    )
+    system = SimpleNamespace(markers=SimpleNamespace(mark=str), read_sentences=None)
+    assert passage_of(system, settings).source_context == ["a", "b"]
+    system.read_sentences, system.context = 1, Context(1)
+    passage = passage_of(system, settings)
+    assert (*passage.source_context,) == ("b",) and (*passage.target_context,) == ("B",)
