@@ -10,9 +10,14 @@ from scipy import stats
 
 from support.dispatched import count
 from support.example_rows import SYSTEM, measured, scored
+from support.listed_pairs import ListedPairs
 from support.systems import double
-from xnmt_bench.corpora.exchange import neighbours
-from xnmt_bench.corpora.exchange.exchangeable import EXCHANGED, HEURISTIC, HEURISTIC_NOTE
+from xnmt_bench.corpora.exchange.exchangeable import (
+    EXCHANGED,
+    HEURISTIC,
+    HEURISTIC_NOTE,
+    ExchangeableWords,
+)
 from xnmt_bench.corpora.exchange.substitutes import BothSides, Substitutes, Unit
 from xnmt_bench.corpora.planted.catalogue import Catalogue
 from xnmt_bench.corpora.planted.twins import ToyTwins
@@ -533,11 +538,10 @@ def test_a_decision_that_takes_two_words_has_no_causal_at_k_of_single_ones():
     assert both["causal_prefix"] == single["causal_prefix"]
 
 
-def test_a_corpus_without_words_that_replace_each_other_is_not_applicable(transformer, monkeypatch):
+def test_a_corpus_without_words_that_replace_each_other_is_not_applicable(transformer):
     job = transformer.changed({})
-    job.corpus.substitutes = lambda: None
-    monkeypatch.setattr(neighbours, "RAREST", 10**6)
-    with pytest.raises(NotApplicable, match="toy: no two words of its training text stand between"):
+    job.exchangeable = ExchangeableWords(ListedPairs(train=[("a b", "x y")]), job.store)
+    with pytest.raises(NotApplicable, match="no two words of its training text stand between"):
         next(iter(Causes().measure(job))).make()
 
 
