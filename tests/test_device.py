@@ -18,7 +18,16 @@ from support.systems import batch_of, make_scarce, trained
 from xnmt_bench import load_model
 from xnmt_bench.corpora.vocabulary.encoded import EncodedSide, EncodedSplit
 from xnmt_bench.corpora.vocabulary.subwords import EOS
-from xnmt_bench.device import FEWEST, KINDS, Room, arithmetic, device_of, find_device, move
+from xnmt_bench.device import (
+    FEWEST,
+    KINDS,
+    Room,
+    arithmetic,
+    available_memory,
+    device_of,
+    find_device,
+    move,
+)
 from xnmt_bench.errors import ConfigError, NotApplicable
 from xnmt_bench.explainers.base import decide
 from xnmt_bench.judges import RuleSet
@@ -404,3 +413,16 @@ def test_a_stage_goes_on_with_less(transformer, work, tmp_path, monkeypatch):
     result = work(job, Store(tmp_path / "parts"))
     assert refused
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_memory_is_that_of_the_machine_and_at_most_the_containers(tmp_path, monkeypatch):
+    meminfo, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    monkeypatch.setattr("xnmt_bench.device.MEMINFO", meminfo)
+    monkeypatch.setattr("xnmt_bench.device.LIMITS", (limit, tmp_path / "none"))
+    assert available_memory(CPU) is None
+    meminfo.write_text("MemTotal:  900 kB\nMemAvailable:  500 kB\n")
+    assert available_memory(CPU) == 500 * 1024
+    limit.write_text("max\n")
+    assert available_memory(CPU) == 500 * 1024
+    limit.write_text("4096\n")
+    assert available_memory(CPU) == 4096

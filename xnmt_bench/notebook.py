@@ -322,8 +322,8 @@ def _node(kind: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     for option in settings:
         if option not in declared:
             raise XnmtError(unknown(f"option of {name}", option, declared))
-    given = {option: plain(value) for option, value in settings.items()}
-    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **given}
+    changed = {option: plain(value) for option, value in settings.items()}
+    return {"_target_": entries(kind)[name].value.replace(":", "."), **declared, **changed}
 
 
 def _refuse_learner(name: str) -> NoReturn:

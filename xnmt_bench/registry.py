@@ -264,10 +264,10 @@ def create_checked(kind: str, name: str, **options: Any) -> Any:
         XnmtError: as `create`.
     """
     # An unknown `removal` would be one of the others in silence.
-    given = {option: plain(value) for option, value in options.items()}
-    if problems := list(faults(section(load(kind, name)), given)):
+    plain_options = {option: plain(value) for option, value in options.items()}
+    if problems := list(faults(section(load(kind, name)), plain_options)):
         raise ConfigError([f"{KINDS[kind].noun} {name!r}: {problem}" for problem in problems])
-    return create(kind, name, **given)
+    return create(kind, name, **plain_options)
 
 
 def load_explainer(name: str, **phi_options: Any) -> Any:

@@ -316,6 +316,16 @@ def test_side_by_side_each_test_set_has_a_column(tmp_path):
     assert len(identities) == len(result.rows) == 3
 
 
+def test_a_number_without_an_interval_has_none_side_by_side(tmp_path, monkeypatch):
+    columns = tuple(replace(column, interval=False) for column in Quality.columns)
+    monkeypatch.setattr(Quality, "columns", columns)
+    translated(tmp_path, "strong", 12)
+    translated(tmp_path, "weak", 4)
+    result = Systems().analyse(panels(Quality(), collect(Quality(), tmp_path, Draws(50, 0))))
+    assert {(row["low"], row["high"]) for row in result.rows} == {("", "")}
+    assert not any("[" in cell.text for line in result.summary.lines for cell in line.cells)
+
+
 def test_systems_on_different_test_sets_are_not_compared(tmp_path):
     translated(tmp_path, "strong", 12)
     translated(tmp_path, "weak", 4, "another test")

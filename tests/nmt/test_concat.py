@@ -338,6 +338,16 @@ def test_following_sentences_are_read_and_are_no_words_of_the_current_one(workpl
     assert words_read == split.source.lengths()[:4].tolist()
 
 
+def test_attention_to_following_sentences_leaves_no_shares(workplace):
+    """Of the current sentence's columns alone a row sums to less than 1."""
+    options = ["nmt.context.sentences=0", "nmt.context.following=1", "nmt.training.max_updates=1",
+               "explainer=attention", "rules.test_sentences=4"]  # fmt: skip
+    small = [c for c in changes(workplace) if not c.startswith("nmt.training.max_epochs")]
+    weighed = Job(configure("nmt=concat", *small, *options)).weighed_sentences()
+    assert not weighed.shares
+    assert any(sentence.weights_TS.sum(1).min() < 0.999 for sentence in weighed)
+
+
 def test_only_the_current_sentence_is_decided(concat):
     split, rules = concat.texts.split("test"), RuleSet(concat).test
     for i in range(len(split)):

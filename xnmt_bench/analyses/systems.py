@@ -62,11 +62,9 @@ def _rows(panel: Panel, column: Column) -> Iterator[tuple[str, TableRow]]:
         if numbers := pooled(column, panel.of(pivot, name)):
             identity = {key: panel.condition[key] for key in ("corpus", "lang_pair")}
             identity |= {"metric": panel.metric.name, "result": column.name}
-            ends = numbers[1:] if column.interval else ("", "")
-            yield (
-                name,
-                identity | dict(zip(("value", "low", "high"), (numbers[0], *ends), strict=True)),
-            )
+            value, *ends = numbers
+            low, high = ends if column.interval else ("", "")
+            yield name, identity | {"value": value, "low": low, "high": high}
 
 
 def _headings(panels: Sequence[Panel]) -> list[str]:

@@ -275,8 +275,8 @@ class Explanations(list[Explanation]):
 
     def __getitem__(self, place: Any, /) -> Explanation | Explanations:
         """Return one of them, or some of them, which are shown and saved as all are."""
-        found = super().__getitem__(place)
-        return Explanations(found) if isinstance(place, slice) else found
+        explanations = super().__getitem__(place)
+        return Explanations(explanations) if isinstance(place, slice) else explanations
 
     def __str__(self) -> str:
         """Return the text of each under its source."""

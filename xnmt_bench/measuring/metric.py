@@ -231,7 +231,8 @@ class Metric(ABC):
         reads_relevance: whether another tool's relevance can replace the explainer's, beside
             the open system.
         reads_sheets: whether it reads people's answers, `sheet.path`.
-        reads_details: whether a command reads the files of `details`; spreadsheets need not.
+        reads_details: whether a command reads the files of `details`, so that no text is changed
+            for spreadsheets.
         setting_options: options besides its columns that decide its numbers: rows that differ in
             one are never ranked together. None for all options but the columns.
         of_words: whether its numbers depend on which words an explainer names, and not only on

@@ -63,7 +63,7 @@ def read_passages(texts: Iterable[Text], targets: Iterable[str] | None = None) -
     if isinstance(targets, str):
         raise XnmtError(f"give a list of targets: [{targets!r}]")
     # Of a frame or a mapping, a list has the names of its columns.
-    if any(isinstance(given, Mapping) or hasattr(given, "columns") for given in (texts, targets)):
+    if any(isinstance(side, Mapping) or hasattr(side, "columns") for side in (texts, targets)):
         raise XnmtError("give a list of sentences, such as zip(frame['source'], frame['target'])")
     # Read to the end first: an error in the last one shows before the first is explained.
     texts = list(texts)

@@ -120,7 +120,7 @@ def about_unranked(shown: Sequence[Panel], pivots: Sequence[str] = ()) -> list[s
 
 
 def keep_unranked(shown: Sequence[Panel], standings: Sequence[Standings]) -> None:
-    """Let panels of the rows shown keep what all rows say of columns that rank nothing."""
+    """Keep in panels of some rows which columns rank nothing, by the standings of all rows."""
     for panel, of_panel in zip(shown, standings, strict=True):
         panel.unranked = {
             pivot: standing.why

@@ -41,7 +41,7 @@ class ClustersOfTexts:
     def add(self, text: str, clusters: list[list[Stretch]]) -> None:
         """Keep the clusters of a sentence."""
         self._by_text["".join(text.split())] = clusters
-        # Sentences of the same letters with other clusters are told apart by punctuation alone.
+        # Only punctuation tells sentences of the same letters and other clusters apart.
         if self._by_letters.setdefault(letters(text), clusters) != clusters:
             self._by_letters[letters(text)] = None
 

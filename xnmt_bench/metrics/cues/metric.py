@@ -333,8 +333,9 @@ def mark_words(examples: ExampleSet, columns: Columns) -> MarkedWords:
 
 
 def _stages(words: SensitiveWords, explained: bool) -> list[Stage]:
-    assert words.sides, "a system without a context is refused, and nothing is made"
-    return [words.context_changes, *([words.relevance_of_contexts] if explained else [])]
+    stages = [words.context_changes]
+    # `sides` refuses a system without a context, of which nothing is made.
+    return [*stages, words.relevance_of_contexts] if words.sides and explained else stages
 
 
 def _further(words: SensitiveWords, blind: bool) -> Further:
